@@ -1,9 +1,9 @@
 // The first pass of compression. A CTA reads a block three times.
 //
-//   1. Are all elements equal? Which rows are zeros? In one of eight rows, symbols are counted,
-//      with and without differences: which is better?
-//   2. Symbols are counted, and codes built (stage/section_write.cuh).
-//   3. Code lengths are added up, lane by lane. Then the length of the block is known.
+//   1. It checks whether all elements are equal, and marks rows of zeros. It counts the symbols in
+//      one of eight rows, with and without differences, and chooses the shorter variant.
+//   2. It counts all symbols, and builds codes (stage/section_write.cuh).
+//   3. It adds up the code lengths of each lane, which give the length of the block.
 //
 // Elements are loaded in units of 16 bytes. A row consists of several units.
 
@@ -18,9 +18,9 @@ struct ChooseShared {
     static constexpr u32 kBitmapWords = HuffmanBlock<T>::kRows / 32;
 
     SectionChoice<T, kChooseThreads> choice;
-    u32 bitmap[2][kBitmapWords];  // rows of zeros: of numbers, of differences
+    u32 bitmap[2][kBitmapWords];  // rows whose numbers are all 0; rows whose differences are all 0
     u64 squares[2];
-    u32 tail_bits[2];      // of the sample
+    u32 tail_bits[2];      // of the sampled numbers, and of their differences
     u32 all_tail_bits, n_marked, last_row;
 };
 
@@ -75,7 +75,7 @@ struct HuffmanChooser {
     }
 
     // Examines all elements, and marks rows of zeros. Returns true if any of the thread's elements
-    // differs from the first one.
+    // differs from the block's first one.
     __device__ __forceinline__ bool look() const {
         const u32 first_element = numbers.element(0);
         bool differ = false;
@@ -84,7 +84,8 @@ struct HuffmanChooser {
 #pragma unroll 2
         for (u32 row = threadIdx.x / kWarp * kRows; row < n_rows; row += kChooseWarps * kRows) {
             const u32 first = row * kRow + lane_id() * kUnit;
-            // OR of the numbers, and of the XORs of neighbors (nonzero differences).
+            // OR of the elements; and OR of the XORs of neighbors, which are 0 where the
+            // differences are.
             u32 any[2] = {};
             if (likely(first + kUnit <= numbers.m)) {
                 u32 own[kUnit], before;
@@ -150,7 +151,7 @@ struct HuffmanChooser {
             if (lane_id() == 0) atomicAdd(reinterpret_cast<unsigned long long*>(&shared.squares[k]), sum);
         }
     }
-    // log2 of a number above 0 in sixteenths, rounded down, with linear interpolation between
+    // Returns log2 of a positive number in sixteenths, rounded down. Interpolates linearly between
     // powers of two.
     static __device__ __forceinline__ u64 log(u64 number) {
         const u32 whole = bit_length(number) - 1;
@@ -159,13 +160,14 @@ struct HuffmanChooser {
     // Estimated size of n sampled numbers (k = 0) or differences (k = 1), in sixteenths of a bit.
     __device__ __forceinline__ u64 cost(u64 n, u32 k) const { return n * (log(n * n) - log(shared.squares[k])) + 16ull * shared.tail_bits[k]; }
 
-    // Keeps the marks if they pay. Also finds the last coded row. Contains barriers.
+    // Decides whether the section has a bitmap of omitted rows; otherwise clears all marks. Also
+    // finds the last coded row. Contains a barrier.
     __device__ __forceinline__ bool find_bitmap(bool are_differences) const {
         u32* const bitmap = shared.bitmap[are_differences];
         const u32 own = threadIdx.x < Shared::kBitmapWords ? bitmap[threadIdx.x] : 0;
         if (own) atomicAdd(&shared.n_marked, __popc(own));
         __syncthreads();
-        // A zero takes at least one bit.
+        // In a coded row, each zero takes at least one bit. The bitmap takes one bit per row.
         const bool has_bitmap = kRow * shared.n_marked > n_rows;
         if (threadIdx.x < Shared::kBitmapWords) {
             const u32 kept = has_bitmap ? own : 0, first = 32 * threadIdx.x;
@@ -176,8 +178,8 @@ struct HuffmanChooser {
         return has_bitmap;
     }
 
-    // Calls `f(first, of)` for the units of coded rows. `of` holds the numbers from index `first`
-    // on.
+    // Calls `f(first, of)` for the thread's units in coded rows. `of` holds the kUnit numbers from
+    // index `first` on.
     template <typename F>
     __device__ __forceinline__ void for_units(bool are_differences, F f) const {
         const u32* const bitmap = shared.bitmap[are_differences];

@@ -1,4 +1,4 @@
-// Decompression in one pass: one CTA a block (stage/flat_tile.cuh).
+// Decompression in one pass, with one CTA per block (stage/flat_tile.cuh).
 //
 //   1. All threads sum up the bytes of the block, and build the table of its codes
 //      (stage/section.cuh).
@@ -48,7 +48,8 @@ struct HuffmanDecompressor : FlatTile<HuffmanDecompressor<T, kPart>, T, kHuffman
         return has_codes ? decode_section(source + kBlockHead, block_bytes, m, kind >> 8) : Base::unknown(is_checked);
     }
 
-    // Decodes the section at `from` in a block of `block_bytes` bytes. Thread 0 returns the damage.
+    // Decodes the section at `from` in a block of `block_bytes` bytes. Thread 0 returns a damage
+    // code, or 0 if the section is sound.
     __device__ __forceinline__ u32 decode_section(const unsigned char* from, u32 block_bytes, u32 m, bool are_differences) const {
         const SectionHead head(reinterpret_cast<const u32*>(from));
         const u32 n_rows = (m + kWarp - 1) / kWarp;
@@ -70,7 +71,7 @@ struct HuffmanDecompressor : FlatTile<HuffmanDecompressor<T, kPart>, T, kHuffman
         return is_sound ? 0 : kMarkCorrupt;
     }
 
-    // Stores raw elements. They are in native byte order.
+    // Stores the elements of a raw block, where they are in native byte order.
     __device__ __forceinline__ void store_raw(const unsigned char* from, u32 m) const {
         T* const to = reinterpret_cast<T*>(array) + (static_cast<u64>(block) << args.own.log_block());
         if (!kPart && reinterpret_cast<u64>(to) % 4 == 0 && (kBytes == 1 || !(args.flags & kSwapBytes))) {
@@ -81,7 +82,7 @@ struct HuffmanDecompressor : FlatTile<HuffmanDecompressor<T, kPart>, T, kHuffman
             for (u32 i = threadIdx.x; i < m; i += kHuffmanThreads) store(i, reinterpret_cast<const T*>(from)[i]);
         }
     }
-    // Stores element i of the block, if it is wanted.
+    // Stores element i of the block. For a region, stores it only if the region contains it.
     __device__ __forceinline__ void store(u32 i, u32 element) const {
         u64 at;
         if (!Base::find(i, at)) return;

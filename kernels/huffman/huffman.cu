@@ -4,7 +4,7 @@
 #include "decompress.cuh"
 #include "write.cuh"
 
-// One set per element size; `name` gives the bits of an element.
+// Defines the kernels for one element size. Their names end with `name`.
 #define HUFFMAN(name, Type)                                                                                                                         \
     extern "C" __global__ void __launch_bounds__(kChooseThreads, 4) huffman_choose_##name(const __grid_constant__ CompressArgs<Flat> args) {     \
         huffman_choose<Type>(args);                                                                                                                 \

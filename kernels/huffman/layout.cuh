@@ -1,9 +1,9 @@
-// The kinds of blocks. The twin of the CPU codec's layout.
+// The kinds of blocks. They must match those of the CPU codec.
 
 #pragma once
 
 #include "../stage/flat.cuh"
 
-constexpr u32 kBlockHead = 4;  // bytes: kind, whether there are differences, zeros
+constexpr u32 kBlockHead = 4;  // bytes: the kind, 1 if numbers are differences (else 0), two zeros
 
 enum BlockKind : u32 { kRawBlock = 0, kConstBlock = 1, kCodesBlock = 2 };

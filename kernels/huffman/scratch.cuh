@@ -1,8 +1,9 @@
-// Scratch data of a block that the compression passes hand on, and launch parameters of the passes.
+// Scratch data of a block, which the compression passes share, and launch parameters of the passes.
 //
-//   1. choose.cuh, one CTA per block: decides on differences, builds codes, and computes all sizes.
+//   1. choose.cuh, one CTA per block: decides whether to code differences, builds the codes, and
+//      computes all sizes.
 //   2. write.cuh, two warps per block: writes the block.
-//   3. write.cuh: copies it to its position in the payload (common/ordered_frames.cuh).
+//   3. write.cuh: copies the block to its position in the payload (common/ordered_frames.cuh).
 
 #pragma once
 
@@ -10,7 +11,7 @@
 #include "../stage/section_write.cuh"
 #include "layout.cuh"
 
-// log2 of the maximum numbers of a block.
+// log2 of the maximum number of elements of a block.
 template <typename T>
 constexpr u32 kLogNumbers = sizeof(T) == 1 ? 16 : 15;
 
@@ -18,11 +19,11 @@ template <typename T>
 struct alignas(256) HuffmanBlock {
     static constexpr u32 kRows = (1u << kLogNumbers<T>) / kRow, kMostBytes = (sizeof(T) << kLogNumbers<T>) + kUnitBytes;
 
-    u32 kind;  // BlockKind in the lowest byte; 1 above it if there are differences
+    u32 kind;  // BlockKind in the lowest byte; 1 in the next byte if numbers are differences
     u32 n_units;
-    u32 element;             // of a constant block
-    u32 head[3];             // of the section
-    u32 bitmap[kRows / 32];   // rows that the section leaves out
+    u32 element;             // element of a constant block
+    u32 head[3];             // header of the section
+    u32 bitmap[kRows / 32];   // rows that the section omits
     SectionCodes<T> section;
     alignas(16) unsigned char bytes[kMostBytes];  // the block, if it has codes
 };
@@ -43,11 +44,11 @@ __device__ __forceinline__ HuffmanBlock<T>* huffman_blocks(const CompressArgs<Fl
     return reinterpret_cast<HuffmanBlock<T>*>(static_cast<char*>(args.scratch) + (n_bytes + alignment - 1) / alignment * alignment);
 }
 
-// The numbers of a block.
+// The numbers of a block, computed from its elements in the array.
 template <typename T>
 struct BlockNumbers {
     using Symbol = Symbols<T>;
-    // Elements that are loaded together, all of one row.
+    // kUnit elements, which belong to one row, are loaded together.
     static constexpr u32 kUnit = kUnitBytes / sizeof(T), kRowUnits = kRow / kUnit;
 
     const T* const elements;
@@ -64,17 +65,17 @@ struct BlockNumbers {
         if (sizeof(T) == 1 || !swaps) return element;
         return sizeof(T) == 2 ? __byte_perm(element, 0, 0x4401) : swapped_bytes(element);
     }
-    // The number of an element, and the difference of an element and the previous one, which is 0
-    // before the first one.
+    // The number of an element; or of its difference from the previous element `before`, which is
+    // 0 for the first element.
     __device__ __forceinline__ u32 number(u32 element) const { return is_signed ? Symbol::fold_sign(element) : element; }
     __device__ __forceinline__ u32 difference(u32 element, u32 before) const { return Symbol::fold_sign(element - before); }
-    // Number i; past the end, the last one.
+    // Number i; past the end, the last number.
     __device__ __forceinline__ u32 number(u32 i, bool are_differences) const {
         const u32 at = min(i, m - 1), own = element(at);
         return are_differences ? difference(own, at > 0 ? element(at - 1) : 0) : number(own);
     }
-    // Loads the elements from `first` on, which must all exist, and the one before them. `first` is
-    // a multiple of kUnit.
+    // Loads kUnit elements from `first` on, which must all exist, and the element before them.
+    // `first` is a multiple of kUnit.
     __device__ __forceinline__ void load(u32 first, u32 (&own)[kUnit], u32& before) const {
         before = first > 0 ? element(first - 1) : 0;
         if (likely(reinterpret_cast<u64>(elements) % kUnitBytes == 0 && !swaps)) {
@@ -87,7 +88,8 @@ struct BlockNumbers {
             for (u32 k = 0; k < kUnit; ++k) own[k] = element(first + k);
         }
     }
-    // Numbers from `first` on, a multiple of kUnit. Past the end, the last one repeats.
+    // Computes kUnit numbers from `first` on. `first` is a multiple of kUnit. Past the end, the
+    // last number repeats.
     __device__ __forceinline__ void numbers(u32 first, bool are_differences, u32 (&of)[kUnit]) const {
         if (unlikely(first + kUnit > m)) {
 #pragma unroll 1
@@ -105,7 +107,7 @@ struct BlockNumbers {
     }
 };
 
-// A block, given its index among the blocks of all chunks.
+// Position of a block, given its index among the blocks of all chunks.
 struct HuffmanTile {
     u32 chunk, index;
 

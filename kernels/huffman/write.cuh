@@ -1,8 +1,9 @@
 // The second and the third pass of compression.
 //
-// Second pass: of two warps, the first writes the words of a block's lanes, the other writes the
-// parts after them. Then the first one writes the tails, if numbers have any. Third pass: blocks
-// get their positions by the protocol of common/ordered_frames.cuh, and are copied there.
+// Second pass: a block has two warps. The first one writes the words of all lanes; the other one
+// writes the header of the block, the bitmap of omitted rows and the code lengths. Then the first
+// warp writes the tails, if numbers have any. Third pass: blocks get their positions by the
+// protocol of common/ordered_frames.cuh, and are copied there.
 
 #pragma once
 
@@ -38,7 +39,7 @@ struct HuffmanWriter {
         const SectionHead head(block.head);
         u32* const words = reinterpret_cast<u32*>(block.bytes);
         const u32 tails = kBlockHead + head.tails(n_rows);
-        // Tails are added to zeros, and the rest of the last unit is zeros.
+        // Tails are added to zeros, and zeros fill the last unit.
         for (u32 i = tails / 4 + threadIdx.x; i < block.n_units * (kUnitBytes / 4); i += kWriteThreads) words[i] = 0;
         __syncthreads();
         if (warp_id() == 0) {
@@ -55,8 +56,9 @@ struct HuffmanWriter {
 
     __device__ __forceinline__ bool is_left_out(u32 row) const { return shared.bitmap[row / 32] >> row % 32 & 1; }
 
-    // Elements of the kBatch rows that end with row `end - 1`, and of the row before them. Past the
-    // last element, it repeats. Before row 0, row 0 repeats.
+    // The lane's elements of the last kBatch rows before row `end`, and of the row before these, in
+    // descending order. Past the last element of the block, this element repeats. Before row 0, row
+    // 0 repeats.
     struct Rows {
         u32 of[kBatch + 1];
     };
@@ -69,21 +71,21 @@ struct HuffmanWriter {
         }
         return rows;
     }
-    // The numbers of row `row`, given its elements and those of the previous row.
+    // The lane's number in row `row`, given its elements in this row and in the previous one.
     __device__ __forceinline__ u32 number_of(u32 row, u32 element, u32 row_before) const {
         if (!are_differences) return numbers.number(element);
         const u32 before = __shfl_up_sync(kAllLanes, element, 1), last = __shfl_sync(kAllLanes, row_before, kWarp - 1);
         const u32 number = numbers.difference(element, lane_id() > 0 ? before : row > 0 ? last : 0);
-        // Past the last number, it repeats.
+        // Past the last number of the block, this number repeats.
         return row + 1 < n_rows ? number : __shfl_sync(kAllLanes, number, min(lane_id(), (numbers.m - 1) % kRow));
     }
-    // Called by a warp.
+    // Writes the words of all lanes, from the last row to the first. Called by a warp.
     __device__ __forceinline__ void write_words(u32 n_words) const {
         LaneWriter writer(block.section.lane_counts[lane_id()], block.section.longest, reinterpret_cast<unsigned short*>(block.bytes + kUnitBytes), n_words);
         Rows rows = load(n_rows);
 #pragma unroll 1
         for (u32 end = n_rows; end > 0;) {
-            // The next rows are in flight meanwhile.
+            // The next rows are loaded meanwhile.
             const u32 n = min(end, kBatch);
             const Rows next = load(end - n);
 #pragma unroll
@@ -100,8 +102,8 @@ struct HuffmanWriter {
     __device__ __forceinline__ void copy_bytes(u32 at, const u32* from, u32 n) const {
         for (u32 i = lane_id(); i < n; i += kWarp) block.bytes[at + i] = static_cast<unsigned char>(from[i / 4] >> i % 4 * 8);
     }
-    // Adds the tails from bit `at` of the block on. The block has `n_words` words. Zeros have no
-    // tails, so neither have omitted rows. Called by a warp.
+    // Adds the tails to zeros, from bit `at` of the block on. The block has `n_words` words.
+    // Omitted rows have no tails, since zeros have none. Called by a warp.
     __device__ __forceinline__ void write_tails(u32* words, u32 n_words, u32 at) const {
 #pragma unroll 1
         for (u32 row = 0; row < n_rows; ++row) {
@@ -120,7 +122,7 @@ struct HuffmanWriter {
     }
 };
 
-// Sizes for ordered_frames.cuh: a tile is a block, measured in units of 16 bytes.
+// Describes lengths to ordered_frames.cuh: a tile is a block, and lengths are in units of 16 bytes.
 struct HuffmanFrames {
     using Own = Flat;
     using Sum = u32;

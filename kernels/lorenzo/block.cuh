@@ -1,4 +1,5 @@
-// State of a compressing CTA in shared memory: its block. See the head of compress.cuh.
+// State of a compressing CTA in shared memory, for the block that it encodes. See the head of
+// compress.cuh.
 
 #pragma once
 
@@ -22,11 +23,12 @@ struct BlocksOf {
 // Parameters of the map from the elements of a block to numbers.
 template <typename W>
 struct Mapping {
-    u32 map, shift;  // t or e, according to the map
+    u32 map, shift;  // t or e, depending on the map
     W base;
 };
 
-// The numbers of a block, or derived data. A step of rows after them is readable.
+// Room for the numbers of a block, or for derived data. One step of rows after the numbers can be
+// read.
 template <typename B>
 struct alignas(128) Buffer {
     typename B::W words[B::kElements + kStepRows * kRow];
@@ -38,9 +40,9 @@ struct MaskState {
     using W = typename B::W;
     W word;
     bool is_used, is_coded;
-    u32 n_masked, n_bytes;   // elements; bytes of their marks
-    u32 all_bytes;           // size of the mask
-    u32 n_coded;             // numbers that are not masked
+    u32 n_masked, n_bytes;   // number of masked elements; bytes of their marks
+    u32 all_bytes;           // size of the mask in bytes, with its header
+    u32 n_coded;             // number of unmasked elements
     u32 bitmap[B::kElements / 32];
     typename BitmapWriter<B::kThreads>::Sum totals[2][B::kGroups];
     u32 firsts[B::kGroups];
@@ -55,48 +57,50 @@ template <typename B>
 struct Codes<B, true> {
     using W = typename B::W;
     HuffState<W, B::kThreads> huff;
-    u32 t;                               // common trailing zeros of the words
+    u32 t;                               // number of trailing zeros that all words have
     W lowest[B::kGroups], highest[B::kGroups];
-    // Entries of a dictionary with `from` low bits, and with each larger number of them.
+    // entries[i]: number of entries of a dictionary with from + i low bits. top: bitmap of the
+    // following level, for more low bits.
     u32 from, entries[12], top;
     u32 n_distinct;
-    u32 n_entries, low;                  // entries of the dictionary, and bits below them
+    u32 n_entries, low;                  // number of entries of the dictionary, and of low bits
     u32 delta_bits, delta_shift;
-    u32 delta_bytes;                     // size of the deltas before the numbers; 0 without a dictionary
+    u32 delta_bytes;                     // size in bytes of the deltas before the numbers; 0 without a dictionary
 };
 
 template <typename B>
 struct LorenzoShared {
     using W = typename B::W;
-    // The block's words, then its numbers, then the stage, which is at most as long as a RAW block;
-    // and the residuals, then lists of patches. Maps other than BITS swap the buffers.
+    // One buffer holds the block's words, then its numbers, then the stage, which is at most as
+    // long as a RAW block. The other one holds the residuals, then lists of patches. Maps other
+    // than BITS swap the buffers.
     Buffer<B> buffers[2];
     // Per warp: OR and AND of the words; other partial results.
     W any[B::kGroups], all[B::kGroups];
     u32 first_bits[B::kGroups], last_bits[B::kGroups];
-    u32 lowest[B::kGroups], highest[B::kGroups];  // exponents
+    u32 lowest[B::kGroups], highest[B::kGroups];  // least and greatest exponents of floats
     alignas(16) u32 costs[B::kIsDense ? 26 : 14][B::kGroups];
     u32 lengths[B::kGroups][LengthCounts<W>::kCounts];
-    uint4 sections[B::kGroups];  // sizes of a group's sections
-    u32 n_nonzero, longest;   // number of nonzero residuals; their bit length
-    u32 tail_words[B::kGroups], tail_bits[B::kGroups], tail_bytes;  // for CUT, after the numbers
+    uint4 sections[B::kGroups];  // sizes of each group's sections in bytes
+    u32 n_nonzero, longest;   // number of nonzero residuals; bit length of the longest one
+    u32 tail_words[B::kGroups], tail_bits[B::kGroups], tail_bytes;  // sizes of the tails of CUT
     uint2 group_headers[B::kGroups];
-    uint4 header;             // of the block in SPLIT
+    uint4 header;             // header of the block as coded by SPLIT
     CtaSums<B::kGroups> sums;
     MaskState<B> mask;
-    u32 nonzero[B::kElements / 32];  // bitmap, for SPARSE
-    u32 sparse_bytes;             // size in SPARSE
+    u32 nonzero[B::kElements / 32];  // bitmap of nonzero residuals, for SPARSE
+    u32 sparse_bytes;             // size of the numbers in SPARSE, in bytes
     Codes<B> codes;               // for HUFF and DICT
     bool is_list;
     W frequent;                   // the most frequent word of the samples
-    u32 n_frequent;               // its count
-    u32 decimals;                 // digits for which samples are decimal fractions
-    u32 shift;                    // t of BITS
-    W middle;                     // median of samples of the numbers tried
+    u32 n_frequent;               // its count among the samples
+    u32 decimals;                 // decimal digits of the samples; 0 if they are not decimal fractions
+    u32 shift;                    // t of the map BITS
+    W middle;                     // median of samples of the words, or of the numbers of the map tried last
     RowBox box;
-    alignas(16) Orders cubic;  // order 3 on each axis with an extent
+    alignas(16) Orders cubic;  // order 3 on each axis whose extent exceeds 1
     u32 candidates;            // mask of candidates for the orders
-    bool is_full;              // at least kMinDepth planes of 16 rows of 32
+    bool is_full;              // the block has at least kMinDepth planes of 16 rows of 32 numbers
     Ticket ticket[2];
-    u32 before;  // units of all preceding blocks
+    u32 before;  // number of units of all preceding blocks
 };

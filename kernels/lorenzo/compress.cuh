@@ -6,27 +6,29 @@
 //      words and examine samples: a frequent word may be masked (mask_choice.cuh). Trailing zeros
 //      common to all words are shifted out; the results are the numbers of the map BITS (maps.cuh).
 //   2. Predict some rows with each candidate for the orders; the bits of their residuals are the
-//      costs (orders.cuh). If exponents differ, try the numbers of the map FIXED as well, in the
-//      other buffer. If samples are decimal fractions, try DECIMAL. If signs differ, or exponents
-//      differ more, try CUT (tails.cuh).
-//   3. Write residuals to the other buffer (stage/differences.cuh). A warp computes eight rows at a
-//      time in registers: those of its group if the block has whole planes; otherwise each row
-//      separately. Masked numbers are replaced by their prediction before, and omitted afterwards.
-//   4. Each warp builds a histogram of the residuals' bit lengths of its group in shared memory.
-//      Then lane k knows how many are longer than k bits, and the cost of width k
-//      (stage/widths.cuh). If few residuals are not 0, SPARSE may be shorter.
+//      costs (orders.cuh). If exponents or signs differ, also try the numbers of the map FIXED, in
+//      the other buffer. If samples are decimal fractions, try DECIMAL. If signs differ, or
+//      exponents differ by at least two, try CUT (tails.cuh).
+//   3. Write residuals to the other buffer (stage/differences.cuh). If the block has whole planes,
+//      a warp computes eight rows of its group at a time in registers; otherwise it computes rows
+//      one by one. Masked numbers are replaced by their predictions before this step, and omitted
+//      after it.
+//   4. Each warp builds, in shared memory, a histogram of the bit lengths of its group's residuals.
+//      From it, lane k gets the number of residuals that are longer than k bits, and the cost of
+//      width k (stage/widths.cuh). If few residuals are nonzero, SPARSE may be shorter.
 //   5. Publish the size of the block. Write the mask, and groups (stage/pack.cuh) or sparse
 //      numbers, to a stage in the place of the numbers.
 //   6. The first warp looks back for the block's position. All threads copy the stage to the
 //      payload and sum it up.
 //
-// At level dense, before the size is known, codes for the lengths of residuals are built (HUFF,
-// stage/huff_write.cuh); words may get a dictionary (DICT, dictionary.cuh); and the neighbors of
-// the best orders are tried.
+// Level dense does more before it publishes the size: it builds Huffman codes for the lengths of
+// residuals (HUFF, stage/huff_write.cuh), may build a dictionary of the words (DICT,
+// dictionary.cuh), and tries the neighbors of the best orders.
 //
-// A slow block delays all CTAs that look back at it. So the paths for clipped blocks matter, too.
+// A slow block delays all CTAs that look back at it, so the code for clipped blocks must be fast,
+// too.
 //
-// Chunks that do not shrink are encoded first, and stored at the end.
+// A chunk that turns out not to shrink is stored instead, after all chunks have been encoded.
 
 #pragma once
 
@@ -84,8 +86,8 @@ struct LorenzoCompressor {
         shared.cubic = Orders{found.sz > 1 ? 3u : 0u, found.sy > 1 ? 3u : 0u, found.sx > 1 ? 3u : 0u};
     }
 
-    // Encodes the block and returns the sums in thread 0. Called by all threads. The tile is reread
-    // where needed.
+    // Encodes the block. Thread 0 returns the sums. Called by all threads. `tile` is reread where
+    // needed, to save registers.
     __device__ __forceinline__ Sums encode(const Ticket& tile) const {
         const u32 warp = threadIdx.x / kWarp, lane = lane_id();
         const u32 m = shared.box.m;
@@ -98,7 +100,7 @@ struct LorenzoCompressor {
         const MapChoice<B> maps{shared, element};
         const MaskChoice<B> masks{shared, element};
         W any, all;
-        // A second round if words were replaced.
+        // Repeat once if a mask has replaced words.
 #pragma unroll 1
         do {
             maps.look_at_words(numbers, any, all);
@@ -118,7 +120,7 @@ struct LorenzoCompressor {
             maps.choose(numbers, residuals, any, all, mapping, orders);
             if (threadIdx.x == 0) shared.header = block_header(mapping, orders, shared.mask.is_used);
             if (unlikely(mapping.map == kCut) && threadIdx.x == 0) shared.tail_bytes = Tails<B>{shared}.n_bytes();
-            // Reread where needed, to save registers.
+            // `is_used` is reread where needed, to save registers.
             if (unlikely(shared.mask.is_used)) {
                 masks.fill(numbers, residuals, mapping.base, orders);
                 __syncthreads();
@@ -139,7 +141,8 @@ struct LorenzoCompressor {
                 atomicMax(&shared.longest, own.w + own.e1 + own.e2);
             }
             if constexpr (B::kIsDense) {
-                // Short rows are coded by columns: adjacent numbers in a row often differ in kind.
+                // Numbers of short rows are coded in column order: the columns often contain
+                // different quantities.
                 const bool is_by_columns = shared.box.sx < kRun && !shared.box.is_line() && !shared.mask.is_used;
                 if (threadIdx.x == 0) shared.codes.huff.set(n_coded(), is_by_columns ? shared.box.sx : 0);
             }
@@ -158,7 +161,7 @@ struct LorenzoCompressor {
         const u32 n_coded = this->n_coded(), contents = this->contents();
         const SplitPlan split(shared.sections, contents, n_coded);
         if (likely(coder == kSplit)) {
-            // Strings are added to zeros, written here in words of 4 bytes.
+            // Strings of patches are added to zeros, which are written here in words of 4 bytes.
             for (u32 at = split.packed + split.bitmaps + threadIdx.x * 4; at < n_units * kUnitBytes; at += B::kThreads * 4) {
                 *reinterpret_cast<u32*>(stage + at) = 0;
             }
@@ -251,11 +254,13 @@ struct LorenzoCompressor {
         }
     }
 
-    // Start of the tails if the numbers end at `numbers_end`; units up to the end of the tails.
+    // Byte offset of the tails if the numbers end at `numbers_end`; number of units up to the end
+    // of the tails.
     static __device__ __forceinline__ u32 tails_at(u32 numbers_end) { return (numbers_end + 7) / 8 * 8; }
     __device__ __forceinline__ u32 units_to(u32 numbers_end) const { return (tails_at(numbers_end) + shared.tail_bytes + kUnitBytes - 1) / kUnitBytes; }
 
-    // Sizes and ends of the sections of SPLIT.
+    // The sections of SPLIT: number of groups; end of the packed numbers; sizes of all bitmaps and
+    // patches; in bytes.
     struct SplitPlan {
         u32 n_groups, packed, bitmaps = 0, patches = 0;
 
@@ -267,7 +272,7 @@ struct LorenzoCompressor {
         __device__ __forceinline__ u32 end() const { return packed + bitmaps + patches; }
     };
 
-    // Number of coded numbers, and their start in the block.
+    // Number of coded numbers; byte offset of their sections in the block.
     __device__ __forceinline__ u32 n_coded() const { return unlikely(shared.mask.is_used) ? shared.mask.n_coded : shared.box.m; }
     __device__ __forceinline__ u32 contents() const {
         u32 bytes = kHeaderBytes + (unlikely(shared.mask.is_used) ? shared.mask.all_bytes : 0);
@@ -275,7 +280,8 @@ struct LorenzoCompressor {
         return bytes;
     }
 
-    // Chooses the shortest coder; the first one on a tie. Contains barriers.
+    // Chooses the coder that makes the block shortest; on a tie, the one tried first. Contains
+    // barriers.
     __device__ __forceinline__ void choose_coder(const Ticket& tile, bool is_const, W* numbers, W* residuals, u32& coder, u32& n_units) const {
         const u32 m = shared.box.m;
         coder = is_const ? kConst : kRaw, n_units = is_const ? 1 : 1 + (m * element.bytes + kUnitBytes - 1) / kUnitBytes;
@@ -290,7 +296,8 @@ struct LorenzoCompressor {
             take_shorter(kHuff, contents() + huff.look(shared.lengths, *reinterpret_cast<typename Huff::Work*>(numbers)));
         }
         take_shorter(kSplit, SplitPlan(shared.sections, contents(), n_coded()).end());
-        // Without a list, numbers that are not 0 take more than their bits.
+        // Without a list, SPARSE takes more than n_nonzero * longest bits. Try it only if it can be
+        // shorter.
         const u32 n_nonzero = shared.n_nonzero;
         if (unlikely(n_nonzero < Widths::kMany && (n_nonzero <= kMaxListed || contents() + (n_nonzero * shared.longest + 7) / 8 < n_units * kUnitBytes))) {
             take_shorter(kSparse, contents() + sparse_bytes(residuals, n_coded()));
@@ -305,8 +312,8 @@ struct LorenzoCompressor {
 
     using Huff = WrittenHuff<W, B::kThreads>;
 
-    // Replaces SPLIT by DICT if DICT is the shortest; `own` has the widths of the warp's numbers.
-    // Contains barriers.
+    // Replaces the chosen coder by SPLIT with DICT if this is shorter. `own` has the widths of the
+    // warp's numbers. Contains barriers.
     __device__ __forceinline__ void take_dictionary(const Dictionary<B>& dictionary, const Widths& own, W* residuals, u32& coder, u32& n_units) const {
         const u32 warp = threadIdx.x / kWarp, m = shared.box.m;
         const uint4 bytes = make_uint4(own.packed_bytes(), own.bitmap_bytes(), own.patch_bytes(), 0);
@@ -338,12 +345,13 @@ struct LorenzoCompressor {
         }
     }
 
-    // CUT: writes the tails to the stage, after the numbers.
+    // CUT: writes the tails to the stage, from byte `begin` on.
     __device__ __forceinline__ void write_tails(const Ticket& tile, unsigned char* stage, u32 begin) const {
         Tails<B>{shared}.write(BlockLoader<B>{args, shared.box, element}, frames.source(tile.chunk), shared.header.y, stage, begin);
     }
 
-    // Size of SPARSE. Saves the marks of the nonzero ones of n numbers for write_sparse.
+    // Returns the size of n numbers in SPARSE, in bytes. Saves the marks of nonzero numbers for
+    // write_sparse.
     __device__ __forceinline__ u32 sparse_bytes(const W* residuals, u32 n) const {
         const u32 exist = low_bits(0u, min(n - min(n, threadIdx.x * 32), 32u)), own = own_bitmap(residuals, [](W r) { return r != 0; }) & exist;
         shared.nonzero[threadIdx.x] = own;
@@ -383,7 +391,7 @@ struct LorenzoCompressor {
         }
     }
 
-    // Unit `u` of a block in RAW or CONST.
+    // Returns unit `u` of a block in RAW or CONST.
     __device__ __forceinline__ uint4 plain_unit(u32 coder, u32 u, const W* numbers, u32 m) const {
         if (u == 0) {
             const u64 base = coder == kConst ? numbers[0] : 0;

@@ -7,17 +7,17 @@
 //   2. Each warp unpacks rows of a group, undoes the zigzag coding, adds up along y within its
 //      rows, and writes them to shared memory (the tile).
 //   3. Each thread adds up a segment of a row, then columns along z, and stores the elements, 16
-//      bytes at a time where rows allow.
+//      bytes at a time if rows are aligned.
 //
-// Blocks whose rows are not of 32 elements are added up in the tile, axis by axis, by one routine
+// Blocks whose rows do not have 32 elements are added up in the tile, axis by axis, by one routine
 // for all shapes. One warp decodes HUFF; the other warps wait. Only blocks of up to 4096 elements
 // in SPLIT, without DICT, are unpacked from the stage; all other blocks are read from the frame.
 //
 // For DECIMAL, CUT or masked elements, the words are computed in the tile before it is stored.
 // Tails are read from the frame.
 //
-// For a region, there is a CTA for each block from the first to the last that the region touches.
-// It stores the wanted elements one by one.
+// For a region, there is one CTA per block that the region may touch. It stores the wanted elements
+// one by one.
 //
 // All data is validated before use. The CTA that finishes the last tile of a chunk verifies the
 // header and its checksum.
@@ -44,7 +44,7 @@
 #include "tails_read.cuh"
 #include "decompress_shared.cuh"
 
-// kPart: stores only the elements of a region, with the arguments of region.cuh.
+// kPart: decompresses a region; the arguments are then RegionArgs (region.cuh).
 template <typename W, u32 kLog, bool kPart = false>
 struct Decompressor : DecompressTile<Blocks> {
     using Shared = DecompressShared<W, kLog>;
@@ -80,14 +80,15 @@ struct Decompressor : DecompressTile<Blocks> {
         Sums sums;
         if (stored) {
             const u64 raw_bytes = args.own.extents[0] * args.own.extents[1] * args.own.extents[2] * Element(args.encoded).bytes;
-            // Clipped blocks are shorter, so all tiles copy the same share.
+            // Clipped blocks have fewer elements, so the bytes are divided evenly among the tiles
+            // instead.
             damage = copy_share<kThreads, Pieces::kBytes>(raw_bytes, (raw_bytes / tiles / kUnitBytes + 1) * kUnitBytes, sums);
         }
         add(shared.rows().sums, sums, damage);
         finish(count());
     }
 
-    // The main function for a tile of a region.
+    // Same as run(), for a tile of a region.
     __device__ __forceinline__ void run_part() {
         const bool stored = is_stored(args.stored, frame);
         const u32 element_bytes = Element(args.encoded).bytes;
@@ -108,10 +109,11 @@ struct Decompressor : DecompressTile<Blocks> {
     }
     __device__ __forceinline__ const Region& region() const { return static_cast<const RegionArgs<Blocks>&>(args).region; }
 
-    // For a region, the blocks were verified, not the payload.
+    // For a region, the checksums of the blocks have been verified, so that of the payload is not.
     __device__ __forceinline__ void finish(u32 n_before) const { DecompressTile<Blocks>::finish(n_before, !kPart); }
 
-    // Decodes the block in units [begin, end), as listed in the table.
+    // Decodes the block in units [begin, end) of 16 bytes, as given by the table. `check` is the
+    // block's checksum in the table.
     __device__ __forceinline__ void decode_block(u32 begin, u32 end, u32 check) {
         const u32 t = threadIdx.x;
         const u64 table_end = table_bytes(args.own.n_blocks);
@@ -192,7 +194,8 @@ struct Decompressor : DecompressTile<Blocks> {
         if (unlikely(damage)) return finish(count());
         add_up(plan);
         complete(plan);
-        // Counting takes a while, so start it before the elements are stored.
+        // `count()` is a global atomic and takes a while. It is issued before the elements are
+        // stored, to hide its latency, unless store() may still report damage (FIXED).
         u32 n_before = is_fixed() ? 0 : count();
         store(plan);
         if (is_fixed()) {
@@ -226,8 +229,8 @@ struct Decompressor : DecompressTile<Blocks> {
         ahead.is_whole = split.is_sound && ends_at(mask.numbers + split.n_bytes, block_bytes, plan);
     }
 
-    // Parses the header of a block. Thread 0 saves its offset for store(), which runs after a
-    // barrier.
+    // Parses the header of a block. Returns a damage code, or 0 if the header is sound. Thread 0
+    // saves `shared.offset` for store(), which runs after a barrier.
     __device__ __forceinline__ u32 read_header(uint4 words, Plan& plan) const {
         const bool is_float = Element(args.encoded).is_float;
         const u32 flags = words.x;
@@ -236,7 +239,7 @@ struct Decompressor : DecompressTile<Blocks> {
         const u32 shift = words.y & 0xffff;
         const bool is_plain = plan.coder <= kConst;
         const bool is_dict = plan.map == kDict;
-        // Bits that must be zero and are not also indicate a later version.
+        // Reserved bits that are not zero also indicate a later version.
         const bool is_known = plan.coder <= kSparse && plan.map <= kCut && (!is_plain || plan.map == kBits) && !(plan.coder > kSplit && is_dict) &&
                               (sizeof(W) == 8 || words.w == 0) &&
                               (is_plain ? flags >> 8 == 0 && words.y == 0 && (plan.coder == kConst || (words.z | words.w) == 0)
@@ -263,15 +266,16 @@ struct Decompressor : DecompressTile<Blocks> {
             const auto& ahead = shared.rows().ahead;
             if (!ahead.is_whole) return kMarkCorrupt;
             const u32 first = threadIdx.x / kWarp * kWarpRows;
-            // Add up along y once, within the rows of a warp.
+            // For order 1 along y, each warp adds up its rows while it unpacks them.
             const bool adds_y = plan.y == 1 && y_in_rows(plan) && !(plan.map & kMasked);
             if (first * kRow < ahead.n_numbers) fill_rows<Source::kStage>(stage + ahead.mask.numbers, ahead.groups[first / kGroupRows], first, plan, adds_y);
-            // If the whole block is one plane, column sums continue across warps.
+            // Without differences along z, columns continue across warps: add_up_x() adds the sums
+            // of the preceding warps.
             if (adds_y) plan.y = 0, plan.adds_above = plan.z == 0;
             u32 block_bytes;
             return likely(!(plan.map & kMasked)) ? 0 : expand(find_again(block_bytes), ahead.mask);
         }
-        // Barrier: all threads have read the stage.
+        // After this barrier, all threads have read the stage.
         __syncthreads();
         return fill_from_frame(source, *reinterpret_cast<const uint4*>(source), block_bytes, plan);
     }
@@ -312,13 +316,13 @@ struct Decompressor : DecompressTile<Blocks> {
             for (u32 i = 0; i < kN; ++i) *reinterpret_cast<W*>(to + Place::row(i)) = v[i];
         }
         if (!adds_y) return;
-        // An address computed only here occupies no register before.
+        // Computed only here, the address occupies no register earlier.
         u32 warp = threadIdx.x / kWarp;
         launder(warp);
         shared.last(warp, lane_id()) = sum;
     }
 
-    // Decodes the numbers of any block from the frame to the tile.
+    // Decodes the numbers of any block from the frame to the tile. Returns a damage code, or 0.
     __device__ __forceinline__ u32 fill_from_frame(const unsigned char* from, uint4 words, u32 block_bytes, Plan& plan) const {
         const u32 m = shared.box.m;
         MaskPlan mask;
@@ -331,8 +335,8 @@ struct Decompressor : DecompressTile<Blocks> {
         return !is_masked || damage ? damage : expand(from, mask);
     }
 
-    // Locates the block in the payload again, so that its address and size occupy no registers
-    // before.
+    // Locates the block in the payload again, so that its address and size occupy no registers in
+    // the meantime.
     __device__ __forceinline__ const unsigned char* find_again(u32& block_bytes) const {
         u32 block = this->block;
         launder(block);
@@ -342,18 +346,20 @@ struct Decompressor : DecompressTile<Blocks> {
         return reinterpret_cast<const unsigned char*>(payload) + table_bytes(args.own.n_blocks) + static_cast<u64>(begin) * kUnitBytes;
     }
 
-    // Expands the coded numbers to the elements of a block with a mask.
+    // Reads the mask of a block, and moves the coded numbers to their positions. Returns a damage
+    // code, or 0.
     __device__ __forceinline__ u32 expand(const unsigned char* from, const MaskPlan& mask) const {
-        // Barrier: the numbers are complete, and stage or tables are no longer needed.
+        // After this barrier, the numbers are complete, and the stage or the tables can be
+        // overwritten.
         __syncthreads();
         if (!shared.mask().read(from, mask, shared.box)) return kMarkCorrupt;
         shared.mask().expand(shared.tile, shared.box.m);
         return 0;
     }
 
-    // Decodes the m coded numbers from byte `begin` of a block on, to the tile. Undoes the zigzag
-    // coding except for RAW, CONST and DICT. All threads return the same damage; other damage is
-    // reported.
+    // Decodes the m coded numbers, which start at byte `begin` of a block, to the tile. Undoes the
+    // zigzag coding except for RAW, CONST and DICT. All threads return the same damage code, or 0;
+    // damage that only some threads detect is reported instead.
     __device__ __forceinline__ u32 fill_numbers(const unsigned char* from, u32 begin, uint4 words, u32 block_bytes, u32 m, Plan& plan) const {
         const Element element(args.encoded);
         const u32 available = block_bytes - begin;
@@ -373,9 +379,10 @@ struct Decompressor : DecompressTile<Blocks> {
             return 0;
         }
         const bool is_dict = plan.map == kDict;
-        // There are no more entries than elements. A block with a dictionary has no mask.
+        // A dictionary has at most as many entries as the block has elements: m, since a block with
+        // a dictionary has no mask.
         if (is_dict && words.y >> 16 > m) return kMarkCorrupt;
-        const u32 deltas = is_dict ? ((words.y >> 16) - 1) * (words.x >> 16 & 0xff) : 0;  // bits
+        const u32 deltas = is_dict ? ((words.y >> 16) - 1) * (words.x >> 16 & 0xff) : 0;  // size in bits
         const u32 skipped = begin + (deltas + 63) / 64 * 8;
         if (skipped > block_bytes) return kMarkCorrupt;
         const PackedSections<W, kBlock / kGroup> split(from + skipped, block_bytes - skipped, m);
@@ -391,15 +398,16 @@ struct Decompressor : DecompressTile<Blocks> {
         return 0;
     }
 
-    // True if a block may end after numbers that end at `numbers_end`. With tails, records where
-    // they start.
+    // True if a block may end after numbers that end at byte `numbers_end`. With tails, records
+    // where they start; make_words() checks where they end.
     __device__ __forceinline__ bool ends_at(u32 numbers_end, u32 block_bytes, const Plan& plan) const {
         if ((plan.map & ~kMasked) != kCut) return block_bytes - numbers_end < kUnitBytes;
         if (threadIdx.x == 0) shared.tails = (numbers_end + 7) / 8 * 8;
         return true;
     }
 
-    // Rows [first, first + kWarpRows) of the tile; each lane has one number per row.
+    // Address of the lane's number in row first + r of the tile. A warp has rows [first, first +
+    // kWarpRows).
     __device__ __forceinline__ W* row_numbers(u32 first, u32 r) const {
         return reinterpret_cast<W*>(shared.tile + Place::row(first) + Place::in_row(lane_id()) + Place::row(r));
     }
@@ -408,14 +416,15 @@ struct Decompressor : DecompressTile<Blocks> {
         for (u32 r = 0; r < kWarpRows; ++r) *row_numbers(first, r) = v[r];
     }
 
-    // True if adding up along y stays within a lane's column of rows: of the whole block, or of
-    // every 16 rows.
+    // True if sums along y can be computed in registers, one column per lane: rows have 32 numbers,
+    // and columns extend over the whole block or over planes of 16 rows.
     __device__ __forceinline__ bool y_in_rows(const Plan& plan) const {
         return plan.y > 0 && shared.box.sx == kRow && (plan.z == 0 || shared.box.sy == 16);
     }
 
-    // Adds up along y once over the rows of all warps. `carry` is the sum over the rows of
-    // preceding steps.
+    // Adds up along y once. `v` is the lane's column in the warp's rows. Without differences along
+    // z, columns continue across warps and steps: `carry` is the column's sum in the preceding
+    // steps, and is updated.
     __device__ __forceinline__ void add_up_columns(W (&v)[kWarpRows], const Plan& plan, W& carry) const {
         if (plan.z > 0) {
 #pragma unroll
@@ -440,7 +449,7 @@ struct Decompressor : DecompressTile<Blocks> {
         for (u32 r = 0; r < kWarpRows; ++r) v[r] += before;
     }
 
-    // Decodes numbers in HUFF to the tile.
+    // Decodes numbers in HUFF to the tile. Returns a damage code, or 0; reports damaged strings.
     __device__ __forceinline__ u32 fill_huff(const unsigned char* block, u32 begin, u32 available, u32 m, const Plan& block_plan) const {
         const unsigned char* const from = block + begin;
         HuffTables& tables = *reinterpret_cast<HuffTables*>(shared.stage);
@@ -448,7 +457,8 @@ struct Decompressor : DecompressTile<Blocks> {
         if (!plan.is_sound || !ends_at(begin + plan.n_bytes, begin + available, block_plan)) return kMarkCorrupt;
         const Box& box = shared.box;
         const bool by_columns = box.sx < kRow && box.sz * box.sy > 1 && !(block_plan.map & kMasked);
-        // Numbers in column order are not written where their string would be in the tile.
+        // Strings with numbers in column order are not copied to the tile: the numbers are written
+        // all over the tile, and would overwrite unread strings.
         const bool are_copied = !by_columns && copy_strings<Place, kWarps>(from, plan, m, shared.tile);
         bool is_sound = true;
         for (u32 context = threadIdx.x / kWarp; context < kContexts; context += kWarps) is_sound &= make_table(from + plan.lengths, plan, context, tables);
@@ -463,7 +473,7 @@ struct Decompressor : DecompressTile<Blocks> {
         return 0;
     }
 
-    // Sum of the values of all threads before this one.
+    // Returns the sum of the values of all threads before this one. Contains barriers.
     __device__ __forceinline__ W sum_before(W value, W& sum_of_all) const {
         const W through = warp_inclusive_sum(value);
         if (lane_id() == kWarp - 1) shared.rows().carries[threadIdx.x / kWarp] = through;
@@ -479,9 +489,10 @@ struct Decompressor : DecompressTile<Blocks> {
         return before;
     }
 
-    // DICT: replaces the numbers in the tile by their entries' numbers, without the base. The
-    // entries are computed kEntries at a time. Every thread replaces those of its numbers, 32 at a
-    // time, that refer to these entries.
+    // DICT: replaces each number in the tile, which is an index and low bits, by the sum of the
+    // entry (without the base) and the low bits. Entries are computed kEntries at a time. A thread
+    // handles 32 of its numbers at a time; `pending` marks those that no computed entry has
+    // replaced yet.
     __device__ __forceinline__ void look_up(const u32* deltas, uint4 words, u32 m) const {
         const u32 k = words.x >> 8 & 0xff, bits = words.x >> 16 & 0xff, shift = words.x >> 24, n = words.y >> 16;
         constexpr u32 kPerThread = kEntries / kThreads;
@@ -540,11 +551,11 @@ struct Decompressor : DecompressTile<Blocks> {
         }
     }
 
-    // Completes the tile for store(): adds up along z where rows are not of 32 elements, and
-    // computes the words of elements that are DECIMAL, CUT or masked.
+    // Completes the tile for store(): adds up along z if store() cannot do so, and computes the
+    // words of blocks with DECIMAL, CUT or a mask.
     __device__ __forceinline__ void complete(Plan& plan) const {
         const Box& box = shared.box;
-        // Reread where needed, to save registers.
+        // The map is reread where needed, to save registers.
         const auto needs_words = [&] { return shared.offset.map() >= kDecimal; };
         if (plan.z > 0 && (!(box.sx == kRow && stores_rows()) || needs_words())) {
             const u32 plane = box.sy * box.sx;
@@ -560,8 +571,8 @@ struct Decompressor : DecompressTile<Blocks> {
     // True if store() must undo FIXED, which may report damage.
     __device__ __forceinline__ bool is_fixed() const { return shared.offset.map() == kFixed; }
 
-    // True if elements are stored in rows of 32: rows of the block, or rows of contiguous elements
-    // of the array.
+    // True if elements are stored in rows of 32: these are the rows of the block, or pieces of a
+    // block that is contiguous in the array.
     __device__ __forceinline__ bool stores_rows() const { return !kPart && (shared.box.sx == kRow || is_contiguous()); }
     __device__ __forceinline__ bool is_contiguous() const {
         const Box& box = shared.box;
@@ -586,7 +597,7 @@ struct Decompressor : DecompressTile<Blocks> {
         __syncthreads();
     }
 
-    // Adds up along x. A thread has a segment, which is part of a row.
+    // Adds up along x. A thread has a segment, which is a row or part of a row.
     template <RowLength kLength>
     __device__ __forceinline__ void add_up_x(const Plan& plan) const {
         const u32 n_segments = (shared.box.m + kSegment - 1) / kSegment;
@@ -605,7 +616,7 @@ struct Decompressor : DecompressTile<Blocks> {
                 uint4* const units = reinterpret_cast<uint4*>(shared.tile + Place::segment(s));
                 W* const above = shared.above(threadIdx.x / kWarp);
                 if (!kWhole && plan.adds_above) {
-                    // All segments of a warp belong to rows that one warp has filled.
+                    // All segments of a warp belong to rows that the same warp has filled.
                     W sum = 0;
                     for (u32 w = 0; w < threadIdx.x / kWarp; ++w) sum += shared.last(w, lane_id());
                     above[lane_id()] = sum;
@@ -651,7 +662,7 @@ struct Decompressor : DecompressTile<Blocks> {
         __syncthreads();
     }
 
-    // Adds up along z in a box with rows of 32. A thread has columns of adjacent numbers.
+    // Adds up along z in a box with rows of 32 numbers. A thread has columns of adjacent numbers.
     __device__ __forceinline__ void add_up_planes(u32 order) const {
         constexpr u32 kPerUnit = Word<W>::kPerUnit, kPerRow = kRow / kPerUnit;
         const u32 height = shared.box.sy, n_rows = shared.box.sz * height;
@@ -680,7 +691,8 @@ struct Decompressor : DecompressTile<Blocks> {
         u32 a, b, c;
     };
 
-    // Adds up along any axis of any box: `n_lines` lines of `length` numbers, `distance` apart.
+    // Adds up along any axis of any box: there are `n_lines` lines of `length` numbers each, and
+    // the numbers of a line are `distance` apart.
     __device__ __forceinline__ void add_up_axis(u32 order, u32 length, u32 distance, u32 n_lines, Lines lines) const {
         const SmallDivisor divisor(lines.a);
         // Number of adjacent threads that share a line.
@@ -745,13 +757,13 @@ struct Decompressor : DecompressTile<Blocks> {
         __syncthreads();
     }
 
-    // The word of the element of a number of the tile.
+    // Returns the word of an element, given its number in the tile.
     template <Map kMap>
     static __device__ __forceinline__ W word_of(W v, const Offset<W>& offset, bool& damaged) {
         if (kMap == kFixed) return float_of_fixed(v + offset.base, offset.shift(), damaged);
         if (sizeof(W) == 8) return (v + offset.base) << offset.shift();
-        // One instruction, provided that the compiler does not know that the factor is a power of
-        // two.
+        // A multiply-add is one instruction, but the compiler must not know that the factor is a
+        // power of two.
         u32 factor = 1u << offset.shift();
         launder(factor);
         return v * factor + (offset.base << offset.shift());
@@ -793,10 +805,10 @@ struct Decompressor : DecompressTile<Blocks> {
         if (damaged) report(kMarkCorrupt);
     }
 
-    // Whether elements have the size of words, or are narrower.
+    // The size of elements: that of words, or narrower.
     enum class Size : u32 { kWord, kNarrow };
 
-    // Stores the elements of adjacent numbers. A single one may be byte-swapped.
+    // Stores kWords adjacent elements, given their words. Bytes can be swapped only if kWords is 1.
     template <u32 kWords, Size kSize>
     __device__ __forceinline__ void store_words(char* to, const Element& element, bool swaps, const W (&v)[kWords]) const {
         if (kWords == 1 && kSize == Size::kWord) {
@@ -825,7 +837,8 @@ struct Decompressor : DecompressTile<Blocks> {
         char* const to = dst + box.start * element_bytes;
         constexpr u32 kPerRow = kRow / kWords;
         const Offset<W> offset = shared.offset;
-        // Otherwise registers do not suffice; store() then selects another instance.
+        // Whether this instance supports orders above 1 along z. With FIXED and several words,
+        // there are not enough registers; store() then selects another instance.
         constexpr bool kSumsMore = kMap != kFixed || kWords == 1;
         const bool swaps = kWords == 1 && args.flags & kSwapBytes;
 #pragma unroll 1
@@ -859,7 +872,7 @@ struct Decompressor : DecompressTile<Blocks> {
                     put(v);
                 }
             } else {
-                // The running sums of every order, each summing the previous one.
+                // Running sums: those of each order add up those of the previous order.
                 W sums[7][kWords] = {};
 #pragma unroll 1
                 for (u32 z = 0; z < depth; ++z) {
@@ -882,7 +895,7 @@ struct Decompressor : DecompressTile<Blocks> {
         }
     }
 
-    // Stores elements of any size in a box of any shape, or those of a region.
+    // Stores elements of any size in a box of any shape, or only the elements of a region.
     __device__ __forceinline__ void store_box(bool& damaged) const {
         const Box& box = shared.box;
         const bool is_fixed = this->is_fixed();

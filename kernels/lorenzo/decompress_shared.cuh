@@ -19,9 +19,10 @@ constexpr u32 kMasked = 8;  // flag added to a Map: some elements are masked
 struct BlockPlan {
     u32 coder, map;   // map includes kMasked
     u32 x, y, z;      // orders
-    bool adds_above;  // add to each number its column's sum over the rows of preceding warps
+    bool adds_above;  // each number lacks its column's sum over the rows of preceding warps
 };
-// Data needed only at the end: the map, with kMasked; t or e; the base.
+// Parameters for the conversion of numbers to words, needed only at the end: the map, with kMasked;
+// t or e, depending on the map; the base.
 template <typename W>
 struct Offset {
     u32 map_and_shift;
@@ -51,16 +52,18 @@ struct DecompressShared {
     // Only blocks of 4096 elements are staged.
     static constexpr bool kStaged = kLog == 12;
     using Place = Places<W, kLog>;
-    // Omits the last padding, except where it holds a sum. 32 bytes more would cost a resident CTA
-    // for blocks of 2^13 elements of u32.
+    // The padding after the last segment is omitted, unless it holds a sum. With 32 bytes more, one
+    // CTA fewer would be resident for blocks of 2^13 elements of u32.
     static constexpr u32 kTileBytes = Place::segment(kSegments - 1) + kSegmentBytes + (kSegments == kWarps * kRow ? kUnitBytes : 0);
-    // Holds a block shorter than its elements, or tables of HUFF, or entries of a dictionary. With
-    // this length, sm_90 holds 7 CTAs of u32 and 3 of u64.
+    // Maximum size of a staged block in bytes: it is shorter than its elements. The stage also
+    // holds the tables of HUFF, or entries of a dictionary. With this size, a multiprocessor of
+    // sm_90 has room for 7 CTAs of u32 or 3 of u64.
     static constexpr u32 kMaxStaged = 4096 * sizeof(W) / 16 * (sizeof(W) == 4 ? 13 : 15);
     static constexpr u32 kStageBytes = kStaged ? kMaxStaged + kRow * sizeof(W) : sizeof(HuffTables);
 
-    // Data read in advance for a staged block: its header; its mask's header; for SPLIT its groups,
-    // their offset in the block and their number of numbers, and whether they are sound.
+    // Data that the first warp reads while the others stage the block: the header and its damage
+    // code; the header of the mask; for SPLIT, the number of coded numbers, the groups, and whether
+    // they are sound and fill the block (is_whole).
     struct Ahead {
         BlockPlan plan;
         MaskPlan mask;
@@ -75,19 +78,20 @@ struct DecompressShared {
         W carries[kWarps];      // sum of a warp's segments or entries
         Ahead ahead;
     };
-    // Without a stage, Rows lie in the place of the tables, after the entries of a dictionary.
+    // Offset of Rows. If blocks are not staged, Rows overlap the tables of HUFF, after the entries
+    // of a dictionary.
     static constexpr u32 kRowsAt = kStaged ? kStageBytes : kStageBytes - sizeof(Rows);
     static_assert(kStaged || kEntryBytes + sizeof(Rows) <= kStageBytes, "rows are in the place of the tables");
 
-    // Some rows of words after the stage are readable.
+    // The stage. Some rows of words after a staged block can be read without leaving the array.
     alignas(16) unsigned char stage[kStaged ? kStageBytes + sizeof(Rows) : kStageBytes];
     alignas(16) unsigned char tile[kTileBytes];
     Box box;
     u32 tails;  // for CUT: start of the tails, in bytes from the block's start
     Offset<W> offset;
 
-    // The sum of a column over a warp's rows, in the padding between the tile's segments. `above`:
-    // sums over all preceding warps, in place of the stage.
+    // last(): the sum of a column over a warp's rows, in the padding between the tile's segments.
+    // above(): the sums of all columns over the rows of preceding warps, in place of the stage.
     __device__ __forceinline__ W& last(u32 warp, u32 column) {
         return *reinterpret_cast<W*>(tile + Place::segment(warp * kRow + column) + kSegmentBytes);
     }

@@ -1,11 +1,13 @@
-// The dictionary of a block's words, if it pays: DICT at level dense. Called by all threads of a
-// CTA.
+// Builds a dictionary of a block's words (DICT, at level dense only) if it may make the block
+// shorter. Called by all threads of a CTA.
 //
-// The words are reread from the array where they are needed: since loading, they have become
-// numbers, and masked ones were replaced. Most blocks have too many distinct words. When a block is
-// loaded, a bitmap of the upper bits of its words detects this; later, if that is not enough,
-// bitmaps of hashes do. Otherwise samples are sorted, then all words, in `work`. Entries are moved
-// to its end, beyond the stage as long as the stage contains only deltas.
+// The words are reread from the array where they are needed: in shared memory, they have been
+// converted to numbers, and masked ones have been replaced. Most blocks have too many distinct
+// words for a dictionary. When a block is loaded, a bitmap of the upper bits of its words detects
+// most of these blocks; later, bitmaps of hashed words detect others. For the remaining blocks,
+// first samples and then all words are sorted in `work`. Entries are moved to the end of `work`.
+// The stage is at the start of `work`, and does not reach the entries as long as it contains only
+// deltas.
 
 #pragma once
 
@@ -41,12 +43,12 @@ struct Dictionary {
             return shifted_signed(word, dictionary.shared.codes.t);
         }
     };
-    // Bits of an index into n_entries entries.
+    // Number of bits of an index into n_entries entries.
     static __device__ __forceinline__ u32 index_bits(u32 n_entries) { return bit_length(n_entries - 1); }
 
     // Returns true if the block is expected to take fewer than `limit` bytes with a dictionary.
-    // Then its fields are in shared memory, its entries at the end of `work`, and `own` has the
-    // widths of the warp's group of numbers. Contains barriers.
+    // Then the fields of the dictionary are in shared memory, its entries are at the end of `work`,
+    // and `own` has the widths of the warp's group of numbers. Contains barriers.
     __device__ __forceinline__ bool choose(u32 limit, Widths& own) const {
         const u32 m = shared.box.m, stride = max(m / kSamples, 1u), n_samples = min((m + stride - 1) / stride, kSamples);
         if (likely(!may_be_short(limit))) return false;
@@ -78,9 +80,9 @@ struct Dictionary {
         return true;
     }
 
-    // Called when the block has been loaded: counts the entries of its words for all numbers of low
-    // bits from shared.codes.from on. All words end in t zeros. The bitmap need not be initialized.
-    // Contains barriers.
+    // Counts the entries of a dictionary with k low bits, for each k from shared.codes.from on.
+    // Called when the block has been loaded. All words end in t zeros. `bitmap` need not be
+    // initialized. Contains barriers.
     static __device__ __forceinline__ void count_entries(LorenzoShared<B>& shared, const W* words, u32 t, u32* bitmap) {
         Codes<B>& codes = shared.codes;
         const u32 m = shared.box.m, thread = opaque_thread_id(), lane = thread % kWarp, warp = thread / kWarp;
@@ -101,7 +103,7 @@ struct Dictionary {
 #pragma unroll
         for (u32 g = 0; g < B::kGroups; ++g) lowest = min(lowest, codes.lowest[g]), highest = max(highest, codes.highest[g]);
         const u32 length = bit_length(static_cast<W>((highest >> t) - (lowest >> t))), from = length - min(length, kLevels), shift = t + from;
-        // The number to subtract from signed numbers.
+        // Subtracted from a shifted signed word, this gives an index into the bitmap.
         const u32 base = (static_cast<u32>(lowest >> shift) & ~low_bits(0u, kLevels)) - static_cast<u32>(kTopBit<W> >> shift);
         const u32 to = shared_address(bitmap);
         if (thread == 0) codes.from = from;
@@ -128,8 +130,9 @@ struct Dictionary {
             if (lane == 0) atomicAdd(&codes.entries[level], n);
         }
     }
-    // Levels within a unit of four words; levels counted in total, including those in words with
-    // one bit per unit; remaining levels, in one word.
+    // The bitmap has kLevels + 1 levels. kUnitLevels: levels within a unit of four words. kCounted:
+    // these and the levels within words that have one bit per unit. kTopLevels: the remaining
+    // levels, which are within the word codes.top.
     static constexpr u32 kLevels = 15, kUnitLevels = 7, kCounted = kUnitLevels + 5, kTopLevels = kLevels + 1 - kCounted;
     static constexpr u32 kBitmapWords = 2 << kLevels >> 5, kBitmapUnits = kBitmapWords / 4;
     static_assert(sizeof(Codes<B>::entries) == 4 * kCounted, "of each there is a count");
@@ -151,7 +154,7 @@ struct Dictionary {
     // ORs each bit with the one `distance` above it, and keeps the bits of `mask`.
     static __device__ __forceinline__ u32 halved(u32 word, u32 distance, u32 mask) { return (word | word >> distance) & mask; }
     // Adds the bit counts of kUnitLevels levels of four words, and returns whether any bit is set.
-    // Merges words once only every second bit is used.
+    // As soon as only every second bit of the words is used, two words are merged into one.
     static __device__ __forceinline__ bool count_levels(uint4 unit, u32* counts) {
         counts[0] += __popc(unit.x) + __popc(unit.y) + __popc(unit.z) + __popc(unit.w);
         const u32 one = halved(unit.x, 1, 0x55555555) | halved(unit.y, 1, 0x55555555) << 1;
@@ -161,7 +164,7 @@ struct Dictionary {
         counts[2] += __popc(all);
         all = halved(all, 4, 0x0f0f0f0f), counts[3] += __popc(all);
         all = halved(all, 8, 0x000f000f), counts[4] += __popc(all);
-        // A bit for each word.
+        // From here on, there is one bit per word.
         all = halved(all, 16, 0xf), counts[5] += __popc(all);
         all = halved(all, 1, 0x5), counts[6] += __popc(all);
         return all != 0;
@@ -175,14 +178,15 @@ struct Dictionary {
         word = (word | word >> 8) & 0x00010001, counts[4] += __popc(word);
     }
 
-    // True if a dictionary may take fewer than `limit` bytes, judging by lower bounds of its
-    // entries. Contains barriers.
+    // True if a block with a dictionary may take fewer than `limit` bytes, judging by lower bounds
+    // of the number of entries. Contains barriers.
     __device__ __forceinline__ bool may_be_short(u32 limit) const {
         const Codes<B>& codes = shared.codes;
         const u32 m = shared.box.m, thread = opaque_thread_id(), most_bits = (8 * limit - 1) / m;
         const auto is_short = [=](u32 k, u32 n) { return n <= m / 2 && m * (index_bits(n) + k) + n * (kBits - k) / 2 < 8 * limit; };
         const u32 level = thread % kWarp, from = codes.from;
-        // The last levels are those of codes.top. Beyond them, there is at least one entry.
+        // Levels from kCounted on are those of codes.top. With even more low bits, there is at
+        // least one entry.
         u32 counts[5] = {}, n_entries = level < kCounted ? codes.entries[level] : 1;
         count_levels(codes.top, counts);
 #pragma unroll
@@ -192,7 +196,7 @@ struct Dictionary {
         u32 k = from, n = codes.entries[0];
 #pragma unroll 1
         for (;;) {
-            // Fewer low bits never give fewer entries.
+            // With fewer low bits, there are at least as many entries.
             const u32 bits = index_bits(n);
             if (k == 0 || n > m / 2 || bits > most_bits) return false;
             k = min(k - 1, most_bits - bits);
@@ -200,8 +204,8 @@ struct Dictionary {
             if (is_short(k, n)) return true;
         }
     }
-    // A lower bound of the entries with k low bits: words with the same hash count as one. Contains
-    // barriers.
+    // Returns a lower bound of the number of entries with k low bits: words with the same hash
+    // count as one. Contains barriers.
     __device__ __forceinline__ u32 count_hashed(u32 k) const {
         u32* const bitmap = reinterpret_cast<u32*>(work);
         const u32 thread = opaque_thread_id();
@@ -226,8 +230,8 @@ struct Dictionary {
         return shared.codes.n_distinct;
     }
 
-    // Writes the values 0, stride, 2·stride, … to `work`, followed by largest numbers. Contains
-    // barriers.
+    // Writes n values, with the indices 0, stride, 2·stride, …, to `work`, and fills it up to kN
+    // with the largest number. Contains barriers.
     template <u32 kN>
     __device__ __forceinline__ void fill(u32 n, u32 stride) const {
         const Values value(*this);
@@ -237,8 +241,9 @@ struct Dictionary {
         __syncthreads();
     }
 
-    // Sorts them as signed numbers (Batcher's bitonic merges). Lane k gets the number of entries of
-    // the first n values with k low bits, and with k + 32. Contains barriers.
+    // Sorts the kN numbers in `work` as signed numbers, by Batcher's bitonic sort. Lane k gets the
+    // number of entries of the first n numbers with k low bits in entries[0], and with k + 32 low
+    // bits in entries[1]. Contains barriers.
     template <u32 kN>
     __device__ __forceinline__ void sort_and_count(u32 n, u32 (&entries)[kBits / kWarp]) const {
 #pragma unroll 1
@@ -274,8 +279,9 @@ struct Dictionary {
 
     __device__ __forceinline__ W* entries_of(u32 n_entries) const { return work + kWorkWords - n_entries; }
 
-    // Moves one of all sorted values with the same upper bits to the end of `work`, from the last
-    // to the first, and determines the delta fields. Contains barriers.
+    // Writes the entries to the end of `work`: one for all sorted values with the same upper bits.
+    // Proceeds from the last value to the first, so that no unread value is overwritten. Also
+    // determines the fields of the deltas. Contains barriers.
     __device__ __forceinline__ void keep_entries(u32 low, u32 n_entries) const {
         const u32 m = shared.box.m, warp = threadIdx.x / kWarp;
         u32 left = n_entries;
@@ -348,8 +354,8 @@ struct Dictionary {
                           static_cast<u32>(base), static_cast<u32>(base >> 32));
     }
 
-    // Writes all numbers to `numbers`, with zeros up to whole rows, and the deltas to the stage,
-    // which is `work`. Contains barriers.
+    // Writes all numbers to `numbers`, and fills the last row with zeros. Writes the deltas to the
+    // stage, which is at the start of `work`. Contains barriers.
     __device__ __forceinline__ void write(W* numbers, unsigned char* stage) const {
         const u32 m = shared.box.m, n_entries = shared.codes.n_entries, bits = shared.codes.delta_bits;
         const Values value(*this);

@@ -1,12 +1,13 @@
-// Layouts: blocks in the array, sections in the payload and in a block. The twin of the CPU codec's
-// layout.
+// Layout of the blocks in the array, and of the sections in the payload and in a block. It must
+// match the layout of the CPU codec.
 //
-//   table: u32 end of each block in units of 16 bytes, u32 block checksum | pad to 16 bytes | blocks
+//   table: u32 end of each block in 16-byte units, u32 block checksum | pad to 16 bytes | blocks
 //
-// In shared memory, the numbers of a block are in segments of 128 bytes, 32 of u32 or 16 of u64. 16
-// bytes of padding follow each segment; in blocks that may have HUFF, 16 more follow every eight
-// segments. This avoids most bank conflicts of three access patterns: reads of adjacent words, reads
-// of adjacent segments 16 bytes at a time, and writes of the runs of HUFF, which are 8 rows apart.
+// In shared memory, the numbers of a block are in segments of 128 bytes (32 numbers of u32 or 16 of
+// u64). 16 bytes of padding follow each segment; in blocks that may be coded by HUFF, another 16
+// bytes follow every eight segments. This avoids most bank conflicts of three access patterns:
+// reads of adjacent words, reads of adjacent segments 16 bytes at a time, and writes of the runs of
+// HUFF, which are 8 rows apart.
 
 #pragma once
 
@@ -14,8 +15,8 @@
 #include "../common/warp.cuh"
 #include "../stage/groups.cuh"
 
-constexpr u32 kHeaderBytes = 16;      // of a block
-constexpr u32 kMaskHeaderBytes = 16;  // of its mask
+constexpr u32 kHeaderBytes = 16;      // size of a block's header
+constexpr u32 kMaskHeaderBytes = 16;  // size of the header of its mask
 constexpr u32 kSegmentBytes = 128;
 constexpr u32 kSegmentStride = kSegmentBytes + kUnitBytes;
 
@@ -42,7 +43,7 @@ __device__ __forceinline__ u64 table_bytes(u32 n_blocks) { return (8ull * n_bloc
 template <typename W, u32 kLog>
 struct Places {
     using Word = W;
-    // Level `dense` has the blocks of more than 2^12 elements.
+    // Only level `dense`, which may use HUFF, has blocks of more than 2^12 elements.
     static constexpr u32 kBehindEight = kLog > 12 ? kUnitBytes : 0;
     static __device__ __forceinline__ constexpr u32 segment(u32 i) { return i * kSegmentStride + i / 8 * kBehindEight; }
     static __device__ __forceinline__ constexpr u32 row(u32 i) { return segment(i * Segment<W>::kPerRow); }
@@ -52,7 +53,7 @@ struct Places {
     static __device__ __forceinline__ constexpr u32 number(u32 i) { return row(i / kRow) + in_row(i % kRow); }
 };
 
-// Sizes for ordered_frames.cuh: a tile is a block, measured in units of 16 bytes.
+// Describes lengths to ordered_frames.cuh: a tile is a block, and lengths are in units of 16 bytes.
 struct FrameLayout {
     using Own = Blocks;
     using Sum = u32;

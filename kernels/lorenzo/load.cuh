@@ -18,7 +18,8 @@ struct BlockLoader {
 
     __device__ __forceinline__ const char* source(const Ticket& tile) const { return static_cast<const char*>(args.src) + tile.chunk * args.src_stride; }
 
-    // Loads the words of the block to shared memory.
+    // Loads the words by the fastest routine for the block's alignment and shape and the element's
+    // size.
     __device__ __forceinline__ void load_words(const char* array, W* words) const {
         const char* const start = array + box.start * element.bytes;
         const u64 row_bytes = (box.is_line() ? kRow : args.own.extents[2]) * element.bytes, plane_bytes = args.own.extents[1] * row_bytes;
@@ -38,14 +39,15 @@ struct BlockLoader {
         }
     }
 
-    // For aligned rows of 32: copies slabs, each within one plane. All threads copy units of a
-    // slab.
+    // Copies a block with aligned rows of 32 numbers, in slabs of kSlab rows, each within one
+    // plane. All threads copy units of 16 bytes.
     static constexpr u32 kSlab = 16;  // rows
     __device__ __forceinline__ void copy_slabs(const char* start, u64 row_bytes, u64 plane_bytes, W* words) const {
         constexpr u32 kRowUnits = kRow / kPerUnit, kRows = B::kThreads / kRowUnits;
-        constexpr u32 kAtOnce = kRows > kSlab ? kRows / kSlab : 1;  // slabs
+        constexpr u32 kAtOnce = kRows > kSlab ? kRows / kSlab : 1;  // slabs that all threads copy at a time
         const u32 height = box.planes.divisor, own = threadIdx.x / (kSlab * kRowUnits);
-        // If each plane is one slab, all slabs have the same distance.
+        // If each plane is one slab, or if there is only one plane, the slabs are equally far
+        // apart, and one loop copies all of them.
         const bool is_even = height == kSlab || box.sz == 1;
         const u32 n_slabs = is_even ? box.m / (kSlab * kRow) : height / kSlab, n_planes = is_even ? 1 : box.sz;
         const u64 next_rows = kRows * row_bytes, next_slab = height == kSlab ? plane_bytes : kSlab * row_bytes;
@@ -65,7 +67,8 @@ struct BlockLoader {
         wait_copies();
     }
 
-    // For rows that are not aligned. Each set of threads that a row needs has a share of the rows.
+    // Loads rows that are not aligned. The threads form sets, each with one thread per number of a
+    // row (at most 32). Each set loads an equal share of the rows.
     __device__ __forceinline__ void load_rows(const char* start, W* words) const {
         const u64 next_row = box.is_line() ? kRow : args.own.extents[2], next_plane = args.own.extents[1] * next_row;
         const u32 length = box.is_line() ? kRow : box.sx, n_rows = (box.m + length - 1) / length, height = box.planes.divisor;
@@ -90,7 +93,8 @@ struct BlockLoader {
         for (u32 i = threadIdx.x; i < box.m; i += B::kThreads) words[i] = swapped_bytes(words[i]);
     }
 
-    // For elements T narrower than words; where possible, loads 32 bits of them at a time.
+    // Loads elements of type T, which are narrower than words. If they are aligned, loads 32 bits
+    // at a time.
     template <typename T>
     __device__ __forceinline__ void load_narrow(const char* start, W* words, u64 misaligned) const {
         const SmallDivisor planes = box.planes;
@@ -131,7 +135,7 @@ struct BlockLoader {
     // Finds the address of an element from its index in the block.
     struct Finder {
         const BlockLoader& loader;
-        const SmallDivisor rows;  // divisor: elements of a row
+        const SmallDivisor rows;  // divides by the number of elements per row
 
         __device__ __forceinline__ explicit Finder(const BlockLoader& loader) : loader(loader), rows(loader.box.is_line() ? kRow : loader.box.sx) {}
 

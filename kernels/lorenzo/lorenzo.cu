@@ -4,8 +4,9 @@
 #include "compress.cuh"
 #include "decompress.cuh"
 
-// CTAs per multiprocessor for which registers are limited: as many as fit in shared memory on
-// sm_90; elsewhere the largest number that causes no spills.
+// Minimum number of resident CTAs per multiprocessor, for __launch_bounds__, which limits the
+// registers per thread accordingly. On sm_90: as many CTAs as fit in shared memory. Elsewhere: the
+// largest number that causes no spills.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
 constexpr u32 kSharedPerSm = 228 << 10, kReservedPerCta = 1 << 10;
 #else
@@ -28,7 +29,8 @@ LORENZO_DECOMPRESS(u64, u64, 12)
 LORENZO_DECOMPRESS(u64, u64, 13)
 LORENZO_DECOMPRESS(u64, u64, 14)
 
-// The output position of each element takes registers.
+// Regions also compute the output position of each element, which takes registers. So fewer CTAs
+// must be resident.
 template <typename W, u32 kLog>
 constexpr u32 kLorenzoRegionCtas = kLorenzoDecompressCtas<W, kLog> > 2 ? kLorenzoDecompressCtas<W, kLog> - 2 : 1;
 

@@ -21,7 +21,8 @@ struct MapChoice {
     LorenzoShared<B>& shared;
     const Element& element;
 
-    // Computes the OR and the AND of the words, in all threads. Contains barriers.
+    // Computes the OR (`any`) and the AND (`all`) of the words, in all threads, and examines
+    // samples. Contains a barrier.
     __device__ __forceinline__ void look_at_words(const W* words, W& any, W& all) const {
         const u32 m = shared.box.m, warp = threadIdx.x / kWarp;
         any = all = words[0];
@@ -36,7 +37,7 @@ struct MapChoice {
             const W last = words[m / kPerUnit * kPerUnit + threadIdx.x];
             any |= last, all &= last;
         }
-        // Samples are examined by one warp for each purpose.
+        // Three warps examine samples: for the mask, for the median, and for DECIMAL.
         if (warp == 0) {
             u32 n;
             const W word = MaskChoice<B>::most_frequent(words[lane_id() * m / kWarp], n);
@@ -55,21 +56,22 @@ struct MapChoice {
         for (u32 w = 0; w < B::kGroups; ++w) any |= shared.any[w], all &= shared.all[w];
     }
 
-    // Writes the median of samples to shared memory. Called by a warp.
+    // Writes the median of the lanes' samples to shared memory. Called by a warp.
     __device__ __forceinline__ void share_middle(W sample) const {
         const W middle = OrderChoice<B>::middle_of(sample);
         if (lane_id() == 0) shared.middle = middle;
     }
 
-    // Chooses map, orders and base, and converts the words to numbers. On return `numbers` is the
-    // buffer with the chosen ones, and `other` is the other buffer. Contains barriers.
+    // Chooses map, orders and base, and converts the words to numbers. On return, `numbers` is the
+    // buffer with the numbers of the chosen map, and `other` is the other buffer. Contains
+    // barriers.
     __device__ __forceinline__ void choose(W*& numbers, W*& other, W any, W all, Mapping<W>& mapping, Orders& orders) const {
         const u32 t = any ? trailing_zeros(any) : 0;
         if (t > 0) {
             convert(numbers, numbers, 0, [=](W word) { return shifted_signed(word, t); });
             __syncthreads();
         }
-        // Kept in shared memory because it is rarely needed.
+        // t is kept in shared memory because it is rarely needed.
         if (threadIdx.x == 0) shared.shift = t;
         mapping.map = kBits, mapping.shift = t;
         Mapping<W> tried = mapping;
@@ -81,16 +83,17 @@ struct MapChoice {
 #pragma unroll 1
         for (u32 map = kBits;;) {
             Orders own;
-            // Shifts preserve the order of words.
+            // Shifts preserve the order of words, so the shifted median is the median of the
+            // numbers.
             const W middle = map == kBits ? shifted_signed(shared.middle, tried.shift) : shared.middle;
             u32 cost = OrderChoice<B>{shared}.choose_orders(map == kBits ? numbers : other, middle, tried.base, own);
             if (map == kCut) {
                 cost += Tails<B>{shared}.sampled_bits(other, tried.shift);
                 if (!B::kIsDense) cost += cost / kCutSaving;
             }
-            // On equal costs, the first map in the order of the rule wins. CUT, the last one, is
-            // tried early: where FIXED can be used too, CUT is hardly ever better, and then the
-            // numbers of FIXED are still available.
+            // On equal costs, the map with the lowest value wins. CUT has the highest value, but is
+            // tried before FIXED: if FIXED can be used, too, CUT is hardly ever better, and then
+            // the buffer still holds the numbers of FIXED.
             if (cost < lowest || (cost == lowest && map < mapping.map)) lowest = cost, mapping = tried, best = own;
             if (map == kBits && has_exponents && find_cut(numbers, other, has_signs, tried)) {
                 map = kCut;
@@ -104,7 +107,8 @@ struct MapChoice {
         }
         orders = best;
         if (mapping.map != kBits) {
-            // The buffer holds the numbers of the last map tried.
+            // `other` holds the numbers of the last map tried. If another map is chosen, compute
+            // its numbers again.
             if (mapping.map != tried.map) {
                 convert(numbers, other, shared.shift, [=](W word) { return number_of(word, mapping); });
                 __syncthreads();
@@ -113,17 +117,18 @@ struct MapChoice {
             numbers = other, other = words;
         }
         if (!B::kIsDense || likely(lowest >= shared.box.m / kFewBits || shared.mask.is_used)) return;
-        // The few remaining bits may all be in rows that were not sampled.
+        // The samples cost few bits, but rows that were not sampled may cost many. Choose the
+        // orders with all rows.
         if (threadIdx.x < kWarp) share_middle(numbers[lane_id() % OrderChoice<B>::kSamples * shared.box.m / OrderChoice<B>::kSamples]);
         __syncthreads();
         OrderChoice<B>{shared}.choose_orders(numbers, shared.middle, mapping.base, orders, true);
     }
-    // Orders are chosen once more, with all rows, if the sampled residuals have less than one bit
-    // per kFewBits elements of the block.
+    // At level dense, orders are chosen once more, with all rows, if the sampled residuals have
+    // less than one bit per kFewBits elements of the block.
     static constexpr u32 kFewBits = 256;
 
-    // Applies `f` to all words of a block. `words` are numbers of the map BITS with shift t, or
-    // words with t = 0. May also convert values past the end.
+    // Writes f(word) to `numbers` for all words of a block. `words` contains numbers of the map
+    // BITS with shift t, or words if t = 0. May also convert values past the end.
     template <typename F>
     __device__ __forceinline__ void convert(const W* words, W* numbers, u32 t, F f) const {
         const u32 n_units = (shared.box.m + kPerUnit - 1) / kPerUnit;
@@ -147,9 +152,11 @@ struct MapChoice {
     }
 
     // Writes the least and the greatest exponent of the warp's share of the floats to shared
-    // memory, from numbers of the map BITS. May stop early at an infinity or NaN.
+    // memory. `numbers` are those of the map BITS with shift t. May stop early at an infinity or
+    // NaN.
     __device__ __forceinline__ void look_at_exponents(const W* numbers, u32 t) const {
-        // Without their signs, floats are in the order of their upper halves.
+        // The upper 32 bits of a float without its sign are ordered like its exponent, so exponents
+        // are extracted only at the end.
         constexpr u32 kMantissa = Word<W>::kMantissa % 32, kInfinity = Word<W>::kMaxExponent << kMantissa;
         const u32 n_units = shared.box.m / kPerUnit, n_rest = shared.box.m % kPerUnit;
         u32 lowest = ~0u, highest = 0;
@@ -171,15 +178,16 @@ struct MapChoice {
         highest = warp_max_unsigned(highest) >> kMantissa;
         if (lane_id() == 0) shared.lowest[threadIdx.x / kWarp] = max(lowest, 1u), shared.highest[threadIdx.x / kWarp] = max(highest, 1u);
     }
-    // The exponents of all warps. Call after a barrier.
+    // Combines the exponents of all warps to those of the block. Call after a barrier.
     __device__ __forceinline__ void find_exponents(u32& lowest, u32& highest) const {
         lowest = shared.lowest[0], highest = shared.highest[0];
 #pragma unroll
         for (u32 w = 1; w < B::kGroups; ++w) lowest = min(lowest, shared.lowest[w]), highest = max(highest, shared.highest[w]);
     }
 
-    // True if cutting floats may pay: they are finite, and have both signs or exponents that differ
-    // by at least two. Computes their numbers from those of the map BITS. Contains barriers.
+    // Returns true if CUT may make the block shorter: all floats are finite, and they have both
+    // signs or exponents that differ by at least two. Then computes the numbers of CUT from those
+    // of the map BITS. Contains barriers.
     __device__ __forceinline__ bool find_cut(const W* numbers, W* cut_numbers, bool has_signs, Mapping<W>& cut) const {
         constexpr u32 kMinSpan = 2;
         u32 lowest, e;
@@ -203,12 +211,12 @@ struct MapChoice {
         return true;
     }
 
-    // True if all floats are decimal fractions with the digits of the samples, or one more.
-    // Computes their numbers from those of the map BITS. Contains barriers.
+    // Returns true if all floats are decimal fractions with as many digits as the samples, or one
+    // more. Then computes the numbers of DECIMAL from those of the map BITS. Contains barriers.
     __device__ __forceinline__ bool find_decimal(const W* numbers, W* decimals, Mapping<W>& decimal) const {
         const u32 first = shared.decimals, t = shared.shift;
-        // Set even on failure: the numbers of FIXED are overwritten, and choose() must recompute
-        // them.
+        // Set even on failure: the numbers of the previous map are overwritten, and choose() must
+        // recompute them if that map is chosen.
         decimal.map = kDecimal;
 #pragma unroll 1
         for (u32 e = first; e <= min(first + 1, kMaxDecimals); ++e) {
@@ -228,8 +236,8 @@ struct MapChoice {
         return false;
     }
 
-    // True if FIXED can be used. Computes its e and its numbers from those of the map BITS.
-    // Contains barriers.
+    // Returns true if FIXED can be used. Then computes its e, and its numbers from those of the map
+    // BITS. Contains barriers.
     __device__ __forceinline__ bool find_fixed(const W* numbers, W* fixed_numbers, Mapping<W>& fixed) const {
         constexpr u32 kMostBits = Word<W>::kBits - 2;
         u32 lowest, highest;
@@ -249,7 +257,7 @@ struct MapChoice {
             }
         }
         lowest_bit = warp_min_unsigned(lowest_bit);
-        // A warp that gets here may be ahead of warps that are still in choose_orders.
+        // Other warps may still be in choose_orders(), and read data that is overwritten below.
         __syncthreads();
         if (lane_id() == 0) shared.first_bits[warp] = lowest_bit;
         __syncthreads();

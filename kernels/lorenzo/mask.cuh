@@ -1,8 +1,9 @@
-// Decodes masks: elements of a block that all have the same word, and for which no number is coded.
+// Decodes masks. The masked elements of a block all have the same word, and no numbers are coded
+// for them.
 //
 // The numbers of the unmasked elements are decoded first, contiguously, as if they were a block.
 // Then the marks are decoded to shared memory, and the numbers are moved to their positions, from
-// the end of the tile to its start. Each round moves as many as the registers of a CTA hold. A
+// the end of the tile to its start. In each round, each warp moves a few rows through registers. A
 // number never moves towards the start, so no unread number is overwritten.
 
 #pragma once
@@ -14,14 +15,15 @@
 #include "../stage/words.cuh"
 #include "layout.cuh"
 
-// The header of a block's mask. Without a mask, no element is masked.
+// The header of a block's mask. The initial values describe a block without a mask.
 struct MaskPlan {
     u32 n_masked = 0;
-    u32 n_bytes = 0;  // size of the marks
+    u32 n_bytes = 0;  // size of the marks in bytes
     bool is_coded = false;
     u32 numbers = kHeaderBytes;  // start of the numbers of unmasked elements, in bytes from the block's start
 
-    // Reads the mask header of a block of m elements. Returns the damage.
+    // Reads the mask header of a block of m elements. Returns a damage code, or 0 if the header is
+    // sound.
     template <typename W>
     __device__ __forceinline__ u32 read(const unsigned char* block, u32 block_bytes, u32 m) {
         if (block_bytes < kHeaderBytes + kMaskHeaderBytes) return kMarkCorrupt;
@@ -57,10 +59,10 @@ struct Mask {
         return bitmap.count(box.m, plan.n_masked, is_sound);
     }
 
-    // Moves the first numbers of the tile to their positions in a block of m elements. Masked
-    // elements get 0.
+    // Moves the contiguous numbers at the start of the tile to their positions in a block of m
+    // elements. Masked elements get 0.
     __device__ __forceinline__ void expand(unsigned char* tile, u32 m) const {
-        constexpr u32 kN = 4, kStep = kN * kThreads / kWarp;  // rows at a time: of a warp, of all warps
+        constexpr u32 kN = 4, kStep = kN * kThreads / kWarp;  // rows per round: of a warp, and of all warps
         const u32 n_rows = (m + kRow - 1) / kRow;
         const auto number = [=](u32 row, u32 i) -> W& { return *reinterpret_cast<W*>(tile + Place::row(row) + Place::in_row(i)); };
 #pragma unroll 1

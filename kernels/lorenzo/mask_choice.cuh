@@ -1,10 +1,11 @@
-// Chooses and writes masks: elements that all have the same word, such as a fill value, are omitted
-// where the mask takes few bytes.
+// Chooses and writes masks. With a mask, a block omits all elements that have one frequent word,
+// such as a fill value. A mask is used if it takes at most an eighth of the bytes of these
+// elements.
 //
-// Samples suggest the word. Its marks are in shared memory, one 32-bit word per thread. From then
-// on, a masked element counts as the last preceding unmasked one, so that maps and orders are
-// chosen as if the mask did not exist. Finally, a masked number is replaced by its prediction: its
-// residual becomes 0, and is omitted.
+// The word is the most frequent one of some samples. The marks of the masked elements are in shared
+// memory, one 32-bit word per thread. Each masked element is first replaced by the last unmasked
+// element before it, so that maps and orders are chosen as if the mask did not exist. Later, each
+// masked number is replaced by its prediction: its residual becomes 0, and is omitted.
 
 #pragma once
 
@@ -23,8 +24,8 @@ struct MaskChoice {
     LorenzoShared<B>& shared;
     const Element& element;
 
-    // The most frequent word of a warp's samples, looking at every fourth one, in all lanes; `n` is
-    // its count.
+    // Returns, in all lanes, the most frequent word of a warp's samples, and its count in `n`. Only
+    // the words of every fourth lane are candidates.
     static __device__ __forceinline__ W most_frequent(W sample, u32& n) {
         const u32 equal = __popc(__match_any_sync(kAllLanes, sample));
         const u32 key = warp_max_unsigned(lane_id() % kSampleStep == 0 ? equal << 8 | (kWarp - lane_id()) : 0);
@@ -32,8 +33,9 @@ struct MaskChoice {
         return __shfl_sync(kAllLanes, sample, kWarp - (key & 0xff));
     }
 
-    // Looks for a mask for the words of a block, and replaces the masked words. Called by all
-    // threads; contains barriers. `scratch` has room for one number per row.
+    // Chooses a mask for the words of a block, and replaces the masked words. Returns false if no
+    // mask is used. Called by all threads; contains barriers. `scratch` has room for one index per
+    // 32 words.
     __device__ __forceinline__ bool choose(W* words, u32* scratch) const {
         MaskState<B>& mask = shared.mask;
         const u32 m = shared.box.m, t = threadIdx.x, warp = t / kWarp, lane = lane_id(), n_words = (m + 31) / 32;
@@ -45,9 +47,9 @@ struct MaskChoice {
         const u32 plain = 4 * n_words, n_masked = bitmap.n_marked(), n_bytes = min(plain, coded.n_bytes());
         const u32 all_bytes = kMaskHeaderBytes + (n_bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
         if (8 * all_bytes > n_masked * element.bytes) return false;
-        // last: index + 1 of the last unmasked number in the thread's word, then, by a running
-        // maximum, in the words of the warp up to it. first: index of the warp's first unmasked
-        // number.
+        // `last`: 1 + index of the last unmasked number among the thread's 32 numbers; then, by a
+        // running maximum, among these and all preceding numbers of the warp. `first`: index of the
+        // warp's first unmasked number.
         const u32 others = ~own & exist;
         u32 last = others ? t * 32 + 32 - __clz(others) : 0;
 #pragma unroll
@@ -56,7 +58,8 @@ struct MaskChoice {
             if (lane >= step) last = max(last, before);
         }
         const u32 first = warp_min_unsigned(others ? t * 32 + __ffs(others) - 1 : ~0u);
-        // The totals of `bitmap` are no longer read: the barrier of `coded` has passed.
+        // The totals of `bitmap` can be overwritten: since the barrier in the constructor of
+        // `coded`, no thread reads them.
         if (lane == kWarp - 1) mask.totals[0][warp] = last;
         if (lane == 0) mask.firsts[warp] = first;
         if (t == 0) {
@@ -89,17 +92,19 @@ struct MaskChoice {
         return (has_rows ? bitmap_changes(shared.mask.bitmap, shared.box.sx) : shared.mask.bitmap[threadIdx.x]) & exist;
     }
 
-    // Replaces masked numbers by their prediction. All orders are at most 1. A step of rows needs
-    // the preceding ones along y and z. With differences along y, each warp has every kGroups-th
-    // plane and is one step later than the previous warp. Otherwise it has every kGroups-th step of
-    // each plane. `lasts` has room for one number per row. Contains barriers.
+    // Replaces masked numbers by their predictions. All orders are at most 1. In each step, a warp
+    // fills kAtOnce rows, which depend on the preceding rows along y and z. With differences along
+    // y, a warp fills every kGroups-th plane, and is one step later than the previous warp.
+    // Otherwise it fills every kGroups-th set of kAtOnce rows in each plane. `lasts` has room for
+    // one number per row. Contains barriers.
     __device__ __forceinline__ void fill(W* numbers, W* lasts, W base, const Orders& o) const {
-        constexpr u32 kAtOnce = 4;  // rows
+        constexpr u32 kAtOnce = 4;  // rows per step
         const RowBox& box = shared.box;
         const u32 warp = threadIdx.x / kWarp, lane = lane_id(), up_to_lane = lanes_below() | 1u << lane, length = box.sx;
         const u32 depth = o.z > 0 ? box.sz : 1, height = o.z > 0 ? box.sy : box.sz * box.sy, plane = height * length;
         if (box.is_line()) {
-            // They are already right: equal to the previous number, or to the base.
+            // With differences, masked numbers already equal their predictions: the previous
+            // number, or the base.
             if (o.x > 0) return;
 #pragma unroll 1
             for (u32 i = threadIdx.x; i < box.m; i += B::kThreads) numbers[i] = shared.mask.has(i) ? base : numbers[i];
@@ -151,8 +156,8 @@ struct MaskChoice {
             }
         }
     }
-    // Copies the residuals of unmasked numbers to `coded` without gaps, with zeros up to whole
-    // rows. Each warp has a group.
+    // Copies the residuals of unmasked numbers to `coded`, without gaps, and fills the last row
+    // with zeros. Each warp copies the residuals of one group.
     __device__ __forceinline__ void leave_out(const W* residuals, W* coded) const {
         const u32 lane = lane_id(), below = lanes_below(), n = shared.mask.n_coded, group = threadIdx.x / kWarp, m = shared.box.m;
         W* to = coded;
@@ -167,7 +172,8 @@ struct MaskChoice {
         if (threadIdx.x < (0 - n) % kRow) coded[n + threadIdx.x] = 0;
     }
 
-    // Adds the mask to zeros after the header of a block. Called by all threads; contains barriers.
+    // Writes the mask after the header of a block, where the stage must contain zeros. Called by
+    // all threads; contains barriers.
     __device__ __forceinline__ void write(unsigned char* stage) const {
         MaskState<B>& mask = shared.mask;
         const u32 t = threadIdx.x, m = shared.box.m, n_words = (m + 31) / 32;

@@ -1,6 +1,7 @@
-// Chooses the orders of differences along each axis that make the numbers of a block shortest, by
-// the rules of the format's writer. Some rows are predicted with each candidate; the bits of their
-// residuals are the costs. Called by all threads of a CTA.
+// Chooses the orders of differences along each axis that make the residuals of a block shortest, by
+// the same rules as the CPU codec. Some rows are predicted with each candidate for the orders; the
+// sum of the bit lengths of their residuals is the candidate's cost. Called by all threads of a
+// CTA.
 
 #pragma once
 
@@ -13,8 +14,8 @@ template <typename B>
 struct OrderChoice {
     using W = typename B::W;
     using D = Differences<W, B::kGroups>;
-    // Rows per plane in blocks of large three-dimensional arrays, and their minimum number of
-    // planes. With fewer planes, all rows are sampled.
+    // A full box has kFullHeight rows per plane, as in blocks of large three-dimensional arrays,
+    // and at least kMinDepth planes. With fewer planes, all rows are sampled.
     static constexpr u32 kFullHeight = 16, kMinDepth = 3;
 
     LorenzoShared<B>& shared;
@@ -23,8 +24,8 @@ struct OrderChoice {
 
     __device__ __forceinline__ D differences() const { return D{shared.box}; }
 
-    // The median of eight samples: the fifth in signed order. Called by a warp whose lane j has
-    // sample j mod 8.
+    // Returns the upper median of eight samples: the fifth in ascending signed order. Called by a
+    // warp; lane j has sample j mod 8.
     static constexpr u32 kSamples = 8;
     static __device__ __forceinline__ W middle_of(W own) {
         const u32 j = lane_id() % kSamples;
@@ -38,12 +39,13 @@ struct OrderChoice {
         return __shfl_sync(kAllLanes, own, __ffs(__ballot_sync(kAllLanes, rank == kSamples / 2)) - 1);
     }
 
-    // Chooses orders and base for the numbers and returns the cost. `middle` is the base of order
-    // 0. `in_full`: uses all rows. Contains barriers.
+    // Chooses orders and base for the numbers and returns their cost. The base is `middle` if all
+    // orders are 0, otherwise the first number. If `in_full`, all rows are used instead of samples.
+    // Contains barriers.
     __device__ __forceinline__ u32 choose_orders(const W* numbers, W middle, W& base, Orders& best, bool in_full = false) const {
         const W first = numbers[0];
         const bool is_masked = shared.mask.is_used, is_line = shared.box.is_line(), has_short_rows = shared.box.sx <= kRow && !is_line;
-        // The cost of orders that the pass over all candidates does not cover.
+        // The warp's share of the cost of orders for which no pass over all candidates computes it.
         const auto cost_alone = [&](const Orders& o) {
             const bool is_low = has_short_rows && !in_full && max(max(o.z, o.y), o.x) <= 3;
             const W own_base = (o.z | o.y | o.x) == 0 ? middle : first;
@@ -77,8 +79,8 @@ struct OrderChoice {
         u32 order = max(max(best.z, best.y), best.x);
         base = order == 0 ? middle : first;
         if (is_masked || (!B::kIsDense && order == 0)) return lowest;
-        // Try the next higher orders of the best candidate. The costs of order 2, and of order 3
-        // where that is a candidate, may be known.
+        // Try higher orders along the axes of the best candidate, as long as the cost decreases.
+        // The costs of order 2, and of order 3 if that is a candidate, may already be known.
         const bool is_known = (shared.is_full || is_line) && !in_full, is_cubic = is_line || (best.z > 0 && best.y > 0 && best.x > 0);
 #pragma unroll 1
         while (order > 0 && order < kMaxOrder) {
@@ -86,7 +88,8 @@ struct OrderChoice {
             const Orders o{best.z > 0 ? order : 0, best.y > 0 ? order : 0, best.x > 0 ? order : 0};
             u32 place = order == 2 ? second(key % 8) : kCubic;
             if (!is_known || order > 3 || (order == 3 && !is_cubic)) {
-                // Alternate between two places: the one written now is no longer read.
+                // Alternate between two entries of `costs`, so that no warp still reads the one
+                // that is written now.
                 place = kHigher + order % 2;
                 share_cost(place, cost_alone(o));
                 __syncthreads();
@@ -120,12 +123,13 @@ struct OrderChoice {
             const u32 mine = min(lane_id(), kNeighbours - 1), key = warp_min_unsigned(possible >> mine & 1 ? cost_of(places + mine) << 3 | mine : ~0u);
             if (possible == 0 || key / 8 >= lowest) break;
             lowest = key / 8, from = neighbour(from, key % 8);
-            // Alternate between two places, as above.
+            // Alternate between two sets of entries, as above.
             places = 2 * kSearch + kNeighbours - places;
         }
         best = from;
     }
-    // Neighbors: orders with one more along x, y or z, or one less.
+    // A neighbor has an order that is higher by one along x, y or z (neighbors 0 to 2), or lower by
+    // one (3 to 5).
     static constexpr u32 kNeighbours = 6;
     static __device__ __forceinline__ Orders neighbour(const Orders& o, u32 i) {
         const u32 step = i < 3 ? 1 : ~0u, axis = i % 3;
@@ -136,8 +140,9 @@ struct OrderChoice {
         const u32 axis = i % 3, order = axis == 0 ? o.x : axis == 1 ? o.y : o.z, extent = axis == 0 ? box.sx : axis == 1 ? box.sy : box.sz;
         return i < 3 ? order < kMaxOrder && extent > 1 : order > 0;
     }
-    // Indices of costs that warps share: the candidates; order 2 instead of 1 in candidate c, where
-    // the same pass finds it; higher orders; neighbors.
+    // Indices into `costs`. Entries 0 to kCubic: the candidates. second(c): candidate c with order
+    // 2 instead of 1, if the same pass computes its cost. From kHigher on: higher orders. From
+    // kSearch on: neighbors.
     static constexpr u32 kCubic = 6, kHigher = 12, kSearch = 14;
     static __device__ constexpr u32 second(u32 c) { return kCubic + c; }
     __device__ __forceinline__ void share_cost(u32 place, u32 own) const {
@@ -153,13 +158,14 @@ struct OrderChoice {
         return sum;
     }
 
-    // The orders tried first: 0 or 1 on each axis, then 3 on each axis with an extent. Bit c of
-    // each constant belongs to candidate c.
+    // The orders tried first. Candidates 0 to 5 have order 0 or 1 on each axis: bit c of a constant
+    // is the order of candidate c along that axis. Candidate 6 has order 3 on each axis whose
+    // extent exceeds 1.
     static constexpr u32 kAlongZ = 0x30, kAlongY = 0x2c, kAlongX = 0x3a;
     __device__ __forceinline__ Orders candidate(u32 c) const {
         return c < kCubic ? Orders{kAlongZ >> c & 1, kAlongY >> c & 1, kAlongX >> c & 1} : shared.cubic;
     }
-    // Mask of the candidates for which the box has extents.
+    // Mask of the candidates whose differences are along axes with an extent above 1 only.
     static __device__ __forceinline__ u32 candidates_of(const Box& box) {
         return low_bits(0u, kCubic + 1) & ~((box.sz == 1 ? kAlongZ : 0) | (box.sy == 1 ? kAlongY : 0) | (box.sx == 1 ? kAlongX : 0));
     }
@@ -167,7 +173,7 @@ struct OrderChoice {
 
     using Sample = RowSample<17>;
 
-    // Bit lengths of the warp's share of the sampled residuals, summed.
+    // Sum of the bit lengths of the warp's share of the sampled residuals.
     __device__ __forceinline__ u32 sampled_cost(const W* numbers, W base, const Orders& o, bool in_full) const {
         const Sample sample(shared.box.n_existing_rows(), in_full);
         u32 cost = 0;
@@ -175,7 +181,8 @@ struct OrderChoice {
         return warp_sum(cost);
     }
 
-    // The warp's share of the costs of all candidates but the last. Masked elements do not count.
+    // Computes the warp's share of the costs of all candidates but the last, for a block with a
+    // mask. Masked elements do not count.
     __device__ __forceinline__ void masked_costs(const W* numbers, W first, W middle) const {
         if (shared.is_full) return full_costs<true>(numbers, first, middle);
         if (shared.box.sx <= kRow && !shared.box.is_line()) return first_costs<true>(numbers, first, middle);
@@ -191,8 +198,8 @@ struct OrderChoice {
         }
     }
 
-    // The warp's share of the costs of all candidates but the last, in a box with rows of at most
-    // 32.
+    // Computes the warp's share of the costs of all candidates but the last, for a box with rows of
+    // at most 32 numbers.
     template <bool kIsMasked>
     __device__ __forceinline__ void first_costs(const W* numbers, W first, W middle) const {
         const RowBox& box = shared.box;
@@ -219,8 +226,8 @@ struct OrderChoice {
         share_costs(costs);
     }
 
-    // The differences of a lane's number for the first candidates. `above` and `before` are the
-    // preceding numbers along y and z. `change` is the difference along z of `above`.
+    // Computes the differences of a lane's number for candidates 0 to 5. `above` and `before` are
+    // the preceding numbers along y and z. `change` is the difference along z of `above`.
     static __device__ __forceinline__ void first_differences(W own, W above, W before, W change, W first, W middle, W not_first, W (&d)[kCubic]) {
         const W along_y = own - above, along_z = own - before;
         d[0] = own - middle, d[1] = own - first, d[2] = d[3] = along_y, d[4] = along_z, d[5] = along_z - change;
@@ -230,13 +237,14 @@ struct OrderChoice {
         }
     }
     static __device__ constexpr bool has_x(u32 c) { return kAlongX >> c & 1; }
-    // Subtracts the preceding number along x; `not_first` is -1, or 0 where there is none.
+    // Subtracts the preceding number along x. `not_first` is -1, or 0 in a lane whose number is the
+    // first of its row.
     static __device__ __forceinline__ void difference_x(W& d, W not_first) { d += __shfl_up_sync(kAllLanes, d, 1) * not_first; }
 
-    // Shares a warp's costs with the other warps.
+    // Adds up the costs of a warp's lanes, and writes the sums to `costs` in shared memory.
     template <u32 kCosts>
     __device__ __forceinline__ void share_costs(const u32 (&costs)[kCosts]) const {
-        // Two sums at a time: each is below 2^16.
+        // Add up two costs at a time in one word: each sum is below 2^16.
 #pragma unroll
         for (u32 c = 0; c < kCosts; c += 2) {
             const u32 both = warp_sum(costs[c] | costs[c + 1] << 16);
@@ -245,8 +253,8 @@ struct OrderChoice {
         }
     }
 
-    // The warp's share of the costs of all candidates in a full box, and of each with order 2
-    // instead of 1; with a mask, of the first candidates only.
+    // Computes the warp's share of the costs of all candidates for a full box, and of candidates 1
+    // to 5 with order 2 instead of 1. With a mask, computes only the costs of candidates 0 to 5.
     template <bool kIsMasked>
     __device__ __forceinline__ void full_costs(const W* numbers, W first, W middle) const {
         constexpr u32 kPlane = kFullHeight * kRow;
@@ -257,8 +265,9 @@ struct OrderChoice {
         u32 costs[second(kCubic)] = {};
 #pragma unroll 1
         for (u32 i = threadIdx.x / kWarp; Sample::kFirst + i * Sample::kStep < shared.box.sz * kFullHeight; i += B::kGroups) {
-            // In each plane one row is sampled, with the three rows before it. In dense, it may be
-            // among a plane's first three rows, which have fewer rows before them.
+            // One row is sampled in each plane; its costs also depend on the three rows before it.
+            // At level dense, it may be among the first three rows of a plane, which have fewer
+            // rows before them.
             static_assert(Sample::kStep == kFullHeight + 1 && Sample::kFirst >= 3, "rows of a full box");
             const u32 row = Sample::kFirst + i * Sample::kStep, z = row / kFullHeight, y = row % kFullHeight;
             const W* const at = numbers + row * kRow + lane_id();
@@ -302,7 +311,8 @@ struct OrderChoice {
         share_costs(costs);
     }
 
-    // The warp's share of the costs of the candidates that are possible for a line, and of order 2.
+    // Computes the warp's share of the costs of all candidates for a line (orders 0, 1 and 3 along
+    // x), and of order 2.
     __device__ __forceinline__ void line_costs(const W* numbers, W first, W middle) const {
         const u32 m = shared.box.m, n_rows = (m + kRow - 1) / kRow, lane = lane_id();
         const Sample sample(n_rows);
@@ -326,7 +336,7 @@ struct OrderChoice {
         }
     }
 
-    // Same as sampled_cost, for orders up to 3 in a box with rows of at most 32.
+    // Same as sampled_cost, for orders up to 3 in a box with rows of at most 32 numbers.
     __device__ __forceinline__ u32 low_cost(const W* numbers, W base, const Orders& o) const {
         const RowBox& box = shared.box;
         const u32 n_rows = box.sz * box.sy, plane = box.sy * box.sx, x = lane_id() & low_bits(0u, box.log_lanes);

@@ -1,7 +1,7 @@
 // Writes the tails of a block whose map is CUT (stage/cut.cuh). Called by all threads of a
-// compressing CTA. A warp has the tails of a group, a lane a string of them. The numbers determine
-// the lengths of the tails. Their bits are reread from the array, since the words are overwritten
-// before there is room for tails.
+// compressing CTA. Each warp writes the tails of one group; each lane joins its tails to a string.
+// The numbers determine the lengths of the tails. The bits of the tails are reread from the array,
+// since the words in shared memory are overwritten before there is room for tails.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 #include "load.cuh"
 #include "orders.cuh"
 
-// CUT must save at least 1/kCutSaving of the bits, because tails take time.
+// At level fast, CUT must save at least about 1/kCutSaving of the bits, because tails take time.
 constexpr u32 kCutSaving = 32;
 
 template <typename B>
@@ -22,7 +22,7 @@ struct Tails {
 
     LorenzoShared<B>& shared;
 
-    // Bits of the tails in the rows that are sampled for the orders. Contains barriers.
+    // Number of bits of the tails in the rows that are sampled for the orders. Contains barriers.
     __device__ __forceinline__ u32 sampled_bits(const W* numbers, u32 e) const {
         const RowBox& box = shared.box;
         const u32 length = box.is_line() ? kRow : box.sx, n_rows = (box.m + length - 1) / length;
@@ -43,23 +43,24 @@ struct Tails {
         return costs.cost_of(0);
     }
 
-    // Saves the number of whole words of the warp's group, and of the remaining bits, given the
-    // bits of the lane's string.
+    // Stores the number of whole words, and of remaining bits, in the strings of the warp's group.
+    // `bits` is the length of the lane's string.
     __device__ __forceinline__ void share_counts(u32 bits) const {
         const u32 words = warp_sum(bits / kBits), left = warp_sum(bits % kBits);
         if (lane_id() == 0) shared.tail_words[threadIdx.x / kWarp] = words, shared.tail_bits[threadIdx.x / kWarp] = left;
     }
-    // Bytes of the words of all groups, and of all tails. Call after a barrier.
+    // Bytes of the whole words of all groups; and of all tails, including the remaining bits. A
+    // barrier must separate share_counts() from these calls.
     __device__ __forceinline__ u32 word_bytes() const { return before(shared.tail_words, B::kGroups) * static_cast<u32>(sizeof(W)); }
     __device__ __forceinline__ u32 n_bytes() const { return word_bytes() + (before(shared.tail_bits, B::kGroups) + 7) / 8; }
 
-    // Writes the tails to the zeroed stage, from byte `begin` (a multiple of 8) on.
+    // Writes the tails to the stage, which contains zeros from byte `begin` (a multiple of 8) on.
     __device__ __forceinline__ void write(const BlockLoader<B>& loader, const char* array, u32 e, unsigned char* stage, u32 begin) const {
         constexpr u32 kAtOnce = 4;  // rows with loads in flight
         const u32 group = threadIdx.x / kWarp, below = lanes_below(), first = group * kGroup + lane_id();
         u32 to = shared_address(stage) + begin + before(shared.tail_words, group) * static_cast<u32>(sizeof(W));
-        // The array may have changed since the tails were counted: nothing is written past the end
-        // of their room.
+        // The array may have changed since the tails were counted, so all writes are limited to the
+        // room for tails, which ends at `end`.
         const u32 end = shared_address(stage) + begin + shared.tail_bytes;
         W string = 0;  // bits that do not fill a word yet
         u32 filled = 0;
@@ -91,7 +92,7 @@ struct Tails {
                 if (is_full) {
                     const u32 at = to + __popc(full & below) * static_cast<u32>(sizeof(W));
                     if (likely(at + static_cast<u32>(sizeof(W)) <= end)) store_shared(at, all);
-                    // The rest of the tail.
+                    // The rest of the tail begins the next word.
                     filled -= kBits;
                     string = filled > 0 ? tail >> (n - filled) : 0;
                 }
@@ -102,7 +103,7 @@ struct Tails {
         if (filled > 0 && likely(at + filled <= 8 * (begin + shared.tail_bytes))) add_bits(shared_address(stage), at, string);
     }
 
-    // The sum of the groups' counts before a group.
+    // Sum of the counts of all groups before `group`.
     static __device__ __forceinline__ u32 before(const u32 (&counts)[B::kGroups], u32 group) {
         u32 sum = 0;
 #pragma unroll

@@ -1,10 +1,11 @@
 // Reads the tails of a block whose map is CUT (stage/cut.cuh). Called by all threads of a
-// decompressing CTA. A warp has groups; each of its lanes has a string of tails.
+// decompressing CTA. Each warp reads the tails of some groups; in each group, a lane reads one
+// string of tails.
 //
-// Each word of a string is stored at the position of the tail that contains its last bit. So
-// strings are decoded backwards: the remaining bits first, then a word whenever a tail starts
-// before the bits at hand. The lengths of tails are known, so the words of some rows are loaded
-// together.
+// The words of a group's strings are stored in the order of the tails that contain their last bits.
+// So strings are decoded backwards: the remaining bits first, then another word whenever a tail
+// starts before the bits at hand. The lengths of tails are known, so the words for several rows
+// are loaded together.
 
 #pragma once
 
@@ -15,23 +16,23 @@
 #include "layout.cuh"
 #include "mask.cuh"
 
-// In shared memory. Place: layout of the numbers in the tile.
+// Reader of tails, in shared memory. Place: layout of the numbers in the tile.
 template <typename Place, u32 kNumbers, u32 kWarps>
 struct TailReader {
     using W = typename Place::Word;
     static constexpr u32 kBits = Word<W>::kBits, kTailGroups = kNumbers / kGroup;
 
-    u32 lane_bits[kTailGroups][kWarp];          // length of each string
-    u32 words[kTailGroups], left[kTailGroups];  // per group: words, and remaining bits
+    u32 lane_bits[kTailGroups][kWarp];          // length of each string in bits
+    u32 words[kTailGroups], left[kTailGroups];  // per group: number of whole words, and of remaining bits
 
     // Replaces the m numbers of a tile by their floats, and masked ones by the mask's word. `mask`
     // is null if there is none. The tails begin at byte `begin` of a block, a multiple of 8.
-    // Returns false in all threads if they do not end where the block does. Sets `damaged` in some
-    // thread if numbers are wrong. Contains a barrier.
+    // Returns false in all threads if the tails do not end where the block does. Sets `damaged` in
+    // each thread that finds a number out of range. Contains a barrier.
     template <typename Mask>
     __device__ __forceinline__ bool read(unsigned char* tile, u32 m, const Mask* mask, W base, u32 e, const unsigned char* block,
                                          u32 begin, u32 block_bytes, bool& damaged) {
-        constexpr u32 kAtOnce = 4;  // rows
+        constexpr u32 kAtOnce = 4;  // rows whose words are loaded together
         const u32 lane = lane_id(), below = lanes_below(), n_groups = (m + kGroup - 1) / kGroup;
         const auto number = [=](u32 row) -> W& { return *reinterpret_cast<W*>(tile + Place::row(row) + Place::in_row(lane)); };
         const auto bits_of = [=](u32 row, W v) {
@@ -61,7 +62,8 @@ struct TailReader {
                 left_before += left[g];
                 continue;
             }
-            // The end of the group's words, and the remaining bits of the lane's string.
+            // `from`: end of the group's words that have not been read. `there`: the n_there bits
+            // at hand, first the remaining bits of the lane's string.
             const W* from = reinterpret_cast<const W*>(block + begin) + behind;
             u32 n_there = lane_bits[g][lane] % kBits;
             const u32 at = all_words * kBits + left_before + warp_inclusive_sum(n_there) - n_there;
@@ -83,8 +85,8 @@ struct TailReader {
                 }
 #pragma unroll
                 for (u32 k = 0; k < kAtOnce; ++k) {
-                    // The tail is the upper bits of the next word, with all bits at hand above
-                    // them; or the upper bits of those at hand.
+                    // If the bits at hand suffice, the tail is their upper bits. Otherwise it is
+                    // the upper bits of the next word, with all bits at hand above them.
                     const bool takes = bits[k] > n_there;
                     const u32 n_upper = takes ? bits[k] - n_there : bits[k];
                     n_there += (takes ? kBits : 0) - bits[k];

@@ -4,7 +4,7 @@
 //
 // The tiles of a chunk are first those of blocks, then those of the border. For every tile of
 // blocks, the compute warps:
-//   1. wait for its copy to shared memory (the slot), read it and difference it: this determines
+//   1. wait for its copy to shared memory (the slot), and compute its residuals: these determine
 //      the heads, and so the size;
 //   2. start the copy of the next tile into the slot, publish the size, and pass the tile to the
 //      writer warps;
@@ -12,23 +12,24 @@
 //      memory.
 // Meanwhile each writer warp looks back for the position of the tile, and one of them writes the
 // offset table. Then they copy the stage to the payload and add it to the checksum. The compute
-// warps copy tiles of the border as soon as the chunk's last block has a position. Each warp counts
-// what it has finished of a chunk when it gets to another chunk.
+// warps copy tiles of the border as soon as the chunk's last block has a position. Before a warp
+// continues with another chunk, it counts the parts of the previous chunk that it has finished.
 //
 // A chunk that does not shrink is stored instead, but this is known only when its last block has a
-// position. So the CTA guesses. If no bytes are saved up to the last tile that it has placed in the
-// chunk, the compute warps do not transpose the next tile. They fill the stage with the same number
-// of bytes of the array, and the writer warps copy these to their position in a stored frame. If a
+// position. So each CTA guesses. If the chunk has not shrunk up to the last tile that the CTA has
+// placed, the compute warps do not transpose the next tile. Instead, they fill the stage with the
+// tile's share of the array, and the writer warps copy it to its position in a stored frame. If a
 // chunk turns out to be written in the wrong form, even partly, all of its tiles are rewritten
 // after all other tiles.
 //
-// Compute and writer warps synchronize by mbarriers (Mbarrier). sized: the size of a tile is in
-// `sized`. There are four of them, since the compute warps run at most three tiles ahead (they wait
-// for a free stage). full: a stage is written. empty: it may be overwritten.
+// Compute and writer warps synchronize by mbarriers (Mbarrier). sized_mbarriers: the size of a tile
+// is in `sized`. There are four of them, since the compute warps run at most three tiles ahead:
+// they wait for a free stage. full_mbarriers: a stage has been written. empty_mbarriers: a stage
+// may be overwritten.
 //
-// Memory traffic per element: all bytes are read once, and once more from shared memory for the
-// slowest axis; the payload is written once. Without asynchronous copies, slot and stage are the
-// same memory, and only CTAs overlap.
+// Memory traffic: the array is read once and the payload is written once. Predecessors along the
+// slowest axis are read once more, from shared memory. Without asynchronous copies, the slot and
+// the stage are the same memory: then copies and computation overlap only between CTAs.
 
 #pragma once
 

@@ -20,7 +20,7 @@ struct ComputeWarps {
 
     __device__ __forceinline__ bool has_blocks(const Ticket& tile) const { return tile.kind < kStart && tile.index < frames.n_placed; }
 
-    // Locates the tile's blocks.
+    // Returns the tile of a ticket, with the positions of its blocks.
     __device__ __forceinline__ Tile with_blocks(const Ticket& ticket) const {
         Tile tile{ticket, {0, 0}};
         if (!has_blocks(tile)) return tile;
@@ -30,9 +30,9 @@ struct ComputeWarps {
         return tile;
     }
 
-    // Starts the copy of a tile into the slot, if it has blocks. Adjacent threads copy adjacent
-    // pieces of kBytes of a row. In three dimensions they continue with the same row of the second
-    // block, which mostly follows in memory.
+    // Starts the copy of a tile to the slot, if the tile has blocks. Adjacent threads copy adjacent
+    // pieces of a row, kBytes bytes each. In three dimensions, the next threads copy the same row
+    // of the second block, which usually follows in memory.
     template <u32 kBytes>
     __device__ __forceinline__ void copy_tile(const Tile& tile, u32 slot) const {
         if (!has_blocks(tile)) return;
@@ -43,8 +43,9 @@ struct ComputeWarps {
         constexpr Fetch kFetch = kRank == 3 && kBlocks == 1 ? Fetch::k256Bytes : Fetch::k128Bytes;
         const u32 t = threadIdx.x;
         const W* src = source(tile.chunk);
-        // Threads per row (or per row of both blocks); rows at a time. In one dimension, a "row" is
-        // what all threads copy at a time.
+        // kRowThreads threads copy a row. kBeside rows, one of each block, are copied side by side,
+        // and kRows such rows in each step. In one dimension, a "row" is the bytes that all threads
+        // copy in a step.
         constexpr u32 kRowThreads = kRank == 1 ? kComputeThreads : kX / kElements;
         constexpr u32 kRowBytes = kRowThreads * kBytes;
         constexpr u32 kBeside = kRank == 3 ? kBlocks : 1;
@@ -59,8 +60,9 @@ struct ComputeWarps {
         const u32 to = swizzled<128>(beside * kBlock * Type<W>::kBytes + row * kRowBytes + x * kBytes);
 #pragma unroll
         for (u32 i = 0; i < kCopies; ++i) {
-            // Rows before those of this step. A step is whole planes or part of one. If the second
-            // block does not exist, its place receives the first one again.
+            // `rows`: number of rows in the previous steps. A step copies whole planes, or a part
+            // of one plane. If the tile has no second block, the first block is copied to its
+            // place.
             const u32 rows = i * kRows;
             const bool in_second = kRank < 3 && rows >= kBlockRows;
             const u64 skip = kRank == 3 ? rows / kY * plane_bytes + rows % kY * row_bytes : rows % kBlockRows * row_bytes;
@@ -90,15 +92,15 @@ struct ComputeWarps {
         u32 n = 0;  // tiles passed to the writer warps
         bool is_copied = false;
         for (u32 k = 0;; ++k) {
-            // A tile is taken as late as possible, so that no other tile waits for one that is not
-            // worked on.
+            // A tile is taken as late as possible: other CTAs wait for its size, so this CTA should
+            // start on it at once.
             const Tile& tile = shared.tiles[k % 2];
             Tile& next = shared.tiles[(k + 1) % 2];
             const TileKind kind = tile.kind;
             const u32 chunk = tile.chunk, index = tile.index;
             if (unlikely(!has_blocks(tile) || (kind == kRewrite && frames.is_stored(frames.await_sum(chunk))))) {
-                // After the last tile, other CTAs wait for the sums that this warp has not counted
-                // yet.
+                // Count the warp's finished parts before it changes to another chunk. After the
+                // last tile, other CTAs wait for these parts.
                 if (kind > kStart || !is_of(kind, chunk)) report();
                 if (kind < kStart) {
                     copy_tile_as_it_is(kind, chunk, index);
@@ -145,11 +147,12 @@ struct ComputeWarps {
             u32 at = Part<W>::columns_before(__popc(head), in_warp);
             if (lane_id() == 0) shared.warp_columns[warp] = in_warp;
             if (kAsyncCopy && t == 0) next = with_blocks(frames.resolve(ticket));
-            // This barrier also ensures that the slot has been read.
+            // This barrier also ensures that all threads have read the slot.
             barrier_sync(kComputeBarrier, kComputeThreads);
 
             if (kAsyncCopy && likely(aligned)) copy_tile<kUnitBytes>(next, slot);
-            // Sizes of the blocks in words. The thread's columns begin at word `at` of the tile.
+            // Sizes of the first block and of the tile in words. The thread's columns begin at word
+            // `at` of the tile.
             u32 first_words = Type<W>::kHeads, words = kTileBlocks<W> == 2 && whole ? 2 * Type<W>::kHeads : Type<W>::kHeads;
 #pragma unroll
             for (u32 w = 0; w < kComputeWarps; ++w) {
@@ -163,7 +166,8 @@ struct ComputeWarps {
             if (t == 0 && kind == kFirst) frames.publish(chunk, index, words);
             const bool stored = kind == kFirst && guess_stored(n, chunk, words >= (whole ? kTileBlocks<W> : 1) * kBlock);
             hand_over(n, SizedTile{kind, chunk, index, first_words, words, stored});
-            // Many small copies would delay the size.
+            // An unaligned tile takes many small copies, which would delay the size. So they are
+            // started after it has been published.
             if (kAsyncCopy && unlikely(!aligned)) copy_tile<Type<W>::kBytes>(next, slot);
 
             if (likely(!stored)) {
@@ -203,8 +207,8 @@ struct ComputeWarps {
             shared.full_mbarriers[n % kStages].arrive();
             ++n;
             if (!kAsyncCopy) {
-                // Take the next tile only now that this tile's stage is free: then its size will be
-                // known soon.
+                // Take the next tile only when the stage of this tile is free, so that the size of
+                // the next tile is known soon after it is taken.
                 await_stage(n);
                 if (t == 0) next = with_blocks(frames.resolve(frames.take()));
                 barrier_sync(kComputeBarrier, kComputeThreads);
@@ -235,7 +239,7 @@ struct ComputeWarps {
         barrier_sync(kComputeBarrier, kComputeThreads);
     }
 
-    // Copies a tile that needs no arithmetic: of the border, or of a chunk that is known to be
+    // Copies a tile that is not encoded: a tile of the border, or of a chunk that is known to be
     // stored. Called by the compute warps.
     __device__ __forceinline__ void copy_tile_as_it_is(TileKind kind, u32 chunk, u32 index) const {
         constexpr u32 kElements = kTileBlocks<W> * kBlock;
@@ -250,7 +254,7 @@ struct ComputeWarps {
             copy_border<kComputeThreads, Towards::kPayload>(layout, const_cast<W*>(source(chunk)), reinterpret_cast<W*>(frames.payload(chunk)), base, first,
                                                 min(layout.n_border - first, kElements), frames.args.flags & kSwapBytes, sums);
         }
-        // The warp keeps its sums and counts them later.
+        // The warp keeps its sums in shared memory, and adds them to the chunk's totals later.
         sums.a = warp_sum(sums.a);
         sums.b = warp_sum(sums.b);
         Pending& pending = shared.pending[threadIdx.x / kWarp];
@@ -265,7 +269,7 @@ struct ComputeWarps {
         __syncwarp();
     }
 
-    // True if the warp's uncounted parts belong to this chunk.
+    // True if the warp's uncounted parts belong to this chunk, and to tiles of this kind.
     __device__ __forceinline__ bool is_of(TileKind kind, u32 chunk) const {
         const Pending& pending = shared.pending[threadIdx.x / kWarp];
         return pending.chunk == chunk && pending.kind == kind;
@@ -278,7 +282,8 @@ struct ComputeWarps {
         copy_stored<StoredCopy<kComputeThreads, 2, Towards::kPayload, Pieces::kWords>>(threadIdx.x, array, frames.stored_payload(chunk), range.first, range.n, sums);
     }
 
-    // Copies that share to a stage, except for words at the end that do not fill a unit.
+    // Copies a tile's share of a stored frame to a stage, except for words at the end that do not
+    // fill a unit of 16 bytes.
     __device__ __forceinline__ void stage_stored_tile(u32 stage, u32 chunk, u32 index) const {
         const StoredRange range(layout.raw_bytes(), index);
         const char* const from = reinterpret_cast<const char*>(source(chunk)) + range.first;
@@ -294,14 +299,15 @@ struct ComputeWarps {
         wait_copies();
     }
 
-    // Guesses whether the n-th tile will be stored; `grows`: the tile by itself does not shrink.
-    // The writer warps have finished tile n - 3, whose stage has been reused since.
+    // Guesses whether the chunk of the n-th tile will be stored. `grows` is true if the tile by
+    // itself does not shrink. The writer warps have finished tile n - 3, since its stage has been
+    // reused.
     __device__ __forceinline__ bool guess_stored(u32 n, u32 chunk, bool grows) const {
         const Progress& progress = shared.progress[(n - 3) % kSizedSlots];
         return n >= 3 && progress.chunk == chunk ? !progress.is_smaller : grows;
     }
 
-    // Counts the warp's uncounted parts.
+    // Adds the warp's uncounted sums to the totals of their chunk, and counts its finished parts.
     __device__ __forceinline__ void report() const {
         Pending& pending = shared.pending[threadIdx.x / kWarp];
         const Pending reported = pending;

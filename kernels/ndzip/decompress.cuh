@@ -1,18 +1,19 @@
-// Decompression in one pass. A CTA decodes one block with 128 threads for f32 and 256 for f64, or
+// Decompression in one pass. A CTA decodes one block, or two adjacent blocks
+// (decompress_shared.cuh), with 128 threads per block of f32 and 256 per block of f64; or it copies
 // as many elements of the border. Many resident CTAs per multiprocessor hide each other's latency.
 //
 //   1. The offset table gives the block's position. If it is plausible, the block's words are
 //      copied to shared memory (the stage) and added to the checksum. If the frame is stored, the
 //      CTA copies its share of the bytes instead.
-//   2. The heads give the positions of every thread's columns. If their number matches the table,
-//      each thread reads its columns and transposes them. It then has a line of residuals, and adds
-//      it up along x.
+//   2. The heads give the positions of every thread's columns. Each thread reads its columns,
+//      transposes them to a line of residuals, and adds these up along x. The number of columns
+//      must match the table.
 //   3. The lines pass through shared memory (in the place of the stage) twice, so that each thread
-//      adds up columns along y, then z. Then it stores its elements, 8 bytes at a time if rows
-//      allow.
+//      adds up columns along y, then z. Then it stores its elements, 8 bytes at a time if rows are
+//      aligned.
 //
-// All data is validated before use: the table's entries before they become addresses. Positions of
-// columns follow from heads whose set bits have been counted to match the block.
+// Damaged data never causes an access out of bounds: the table's entries are validated before they
+// become addresses, and no heads can name columns beyond the stage.
 //
 // The CTA that finishes the last tile of a chunk verifies the header and its checksum.
 //
@@ -30,26 +31,26 @@
 #include "transform.cuh"
 #include "decompress_shared.cuh"
 
-// kSums: adds the data read to the payload's checksum.
+// kSums: whether the blocks are added to the payload's checksum.
 template <typename W, int kRank, u32 kBlocks, bool kSums = true>
 struct Decompressor : DecompressTile<Blocks> {
     using Cell = typename CellOf<W>::Type;
     using Shared = DecompressShared<W, kBlocks>;
     static constexpr u32 kThreads = kDecompressThreads<W, kBlocks>;
-    static constexpr u32 kLines = Type<W>::kLines;  // threads of a part
+    static constexpr u32 kLines = Type<W>::kLines;  // threads of a part, which decode one block
     static constexpr u32 kRowBytes = Sides<kRank>::kX * Type<W>::kBytes;
     static constexpr u32 kRowCells = kRowBytes / kCellBytes;
 
     Shared& shared;
     const Layout<W, kRank> layout;
-    const u32 part;   // which block of the tile the thread decodes
-    const u32 block;  // its index in the chunk
+    const u32 part;   // index in the tile of the block that the thread decodes
+    const u32 block;  // index of this block in the chunk
     W* const dst;
 
     __device__ __forceinline__ Decompressor(const DecompressArgs<Blocks>& args, Shared& shared)
         : DecompressTile<Blocks>(args), shared(shared), layout(args.own), part(kBlocks == 1 ? 0 : threadIdx.x / kLines),
           block(tile * kBlocks + part), dst(reinterpret_cast<W*>(array)) {}
-    // For another block than the tile's.
+    // For a block other than the tile's.
     __device__ __forceinline__ Decompressor(const DecompressArgs<Blocks>& args, Shared& shared, u32 block)
         : DecompressTile<Blocks>(args), shared(shared), layout(args.own), part(0), block(block), dst(reinterpret_cast<W*>(array)) {}
 
@@ -80,7 +81,7 @@ struct Decompressor : DecompressTile<Blocks> {
         finish(count());
     }
 
-    // A barrier of the part.
+    // Waits for all threads of the part.
     __device__ __forceinline__ void part_sync() const {
         if (kBlocks == 1) {
             __syncthreads();
@@ -89,7 +90,7 @@ struct Decompressor : DecompressTile<Blocks> {
         }
     }
 
-    // Adds up the sums of the part's threads. Contains a barrier of the part.
+    // Adds the sums of the part's threads to the checksum. Contains a barrier of the part.
     __device__ __forceinline__ void finish_sums(Sums sums) const {
         constexpr u32 kWarps = kLines / kWarp;
         if (kSums) shared.sums.share(sums);
@@ -97,7 +98,7 @@ struct Decompressor : DecompressTile<Blocks> {
         if (kSums && threadIdx.x % kLines == 0) slot()->add(shared.sums.template sum<kWarps>(part * kWarps));
     }
 
-    // Copies part `number` of the border from payload to array.
+    // Copies tile `number` of the border from the payload to the array.
     __device__ __forceinline__ void copy_border_tile(u32 number) const {
         constexpr u32 kElements = kBlocks * kBlock;
         const u32 words = layout.n_blocks ? reinterpret_cast<const u32*>(payload)[layout.n_blocks - 1] : 0;
@@ -110,16 +111,18 @@ struct Decompressor : DecompressTile<Blocks> {
         add(shared.sums, sums, damage);
     }
 
-    // Decodes the tile's blocks, one per part, from the words given by the table.
+    // Decodes and stores the tile's blocks, one per part. The part's block has words [begin, end),
+    // as given by the offset table.
     __device__ __forceinline__ void decode_blocks(u32 begin, u32 end) {
         if (kBlocks == 1 && unlikely(end - begin == Type<W>::kHeads)) return store_zeros(begin, end);
         const u32 damage = kBlocks == 1 || block < layout.n_blocks ? decode_block(begin, end) : 0;
         if (threadIdx.x % kLines == 0) report(damage);
         if (kRank == 3) __syncthreads();
-        // Counting takes a while, so start it before the elements are stored. With two blocks,
-        // memory is the limit, and it would delay the stores.
+        // `count()` is a global atomic and takes a while. With one block per CTA, it is issued
+        // before the elements are stored, to hide its latency. With two, memory bandwidth is the
+        // bottleneck, and an early atomic would delay the stores.
         u32 n_before = kBlocks == 1 ? count() : 0;
-        // The elements of a damaged block are garbage.
+        // A damaged block is stored, too; its elements are garbage.
         if (unlikely(args.flags & kSwapBytes)) {
             store_blocks<Order::kSwapped>();
         } else {
@@ -129,8 +132,8 @@ struct Decompressor : DecompressTile<Blocks> {
         finish(n_before);
     }
 
-    // Writes a block without columns to the array. Its heads must be zeros; then its elements are
-    // zeros and add nothing to the checksum.
+    // Stores a block without columns. Its heads must be zeros; then its elements are zeros, and its
+    // words add nothing to the checksum.
     __device__ __forceinline__ void store_zeros(u32 begin, u32 end) const {
         const u32 t = threadIdx.x;
         if (t == 0) shared.starts[0] = layout.block_start(block);
@@ -149,18 +152,21 @@ struct Decompressor : DecompressTile<Blocks> {
         finish(n_before);
     }
 
-    // Damage of the payload's length if the block ends at word `end`.
+    // Returns a damage code if the block's end, word `end`, does not fit the payload's length;
+    // otherwise 0.
     __device__ __forceinline__ u32 check_place(u32 end) const {
         const u64 need = layout.payload_bytes(end);
         return need > n_bytes ? kMarkTruncated : (block + 1 == layout.n_blocks) & (need < n_bytes) ? kMarkCorrupt : 0;
     }
-    // Adds the block's entry of the table, and the pad after the last entry.
+    // Adds the block's table entry to the checksum; for the last block, also the padding of the
+    // table.
     __device__ __forceinline__ void add_entry(u32 end, Sums& sums) const {
         sums.add(block, end);
         if (layout.has_pad() && block + 1 == layout.n_blocks) sums.add(block + 1, reinterpret_cast<const u32*>(payload)[block + 1]);
     }
 
-    // Decodes the part's block to shared memory and adds it up along x. Returns the damage.
+    // Decodes the part's block to shared memory, and adds it up along x, in three dimensions also
+    // along y. Returns a damage code, or 0 if the block is sound.
     __device__ __forceinline__ u32 decode_block(u32 begin, u32 end) {
         const u32 t = threadIdx.x % kLines, warp = t / kWarp;
         const u32 stage = shared_address(shared.bytes[part]);
@@ -170,7 +176,7 @@ struct Decompressor : DecompressTile<Blocks> {
         const u64 first = layout.table_bytes() / 4 + static_cast<u64>(begin) * Type<W>::kParts;
         Sums sums;
         stage_words(stage, t, first, n);
-        // While the copies are in flight:
+        // Do other work while the copies are in flight.
         if (warp == 0) shared.starts[part] = layout.block_start(block);
         if (t == 0) add_entry(end, sums);
         wait_copies();
@@ -178,14 +184,14 @@ struct Decompressor : DecompressTile<Blocks> {
         finish_sums(sums);
         if (unlikely(damage)) return damage;
 
-        // Both lanes with parts of the same columns read the same head.
+        // Lanes that have parts of the same columns (f64) read the same head.
         const u32 group = t / Type<W>::kParts / Type<W>::kParts;
         const u32 begin_of_block = stage + first % 4 * 4;
         const u32 head = load_shared_4(staged(begin_of_block + 4 * (group * Type<W>::kParts + Part<W>::head_half())));
         u32 in_warp;
         u32 at = Part<W>::columns_before(__popc(head), in_warp);
-        // Every warp counts the columns of all heads, and of those before its own heads: this saves
-        // a barrier.
+        // Every warp counts the columns of all heads, and those of the heads before its own. This
+        // saves a barrier.
         constexpr u32 kHeadWords = Type<W>::kHeads * Type<W>::kParts, kWarpHeads = kHeadWords / (kLines / kWarp);
         u32 columns = 0, columns_before = 0;
 #pragma unroll
@@ -197,13 +203,13 @@ struct Decompressor : DecompressTile<Blocks> {
         const u32 words = Type<W>::kHeads + warp_sum(columns);
         at += Type<W>::kHeads + warp_sum(columns_before);
 
-        // Heads never name more columns than a block can have, so this stays in the stage even if
-        // they are damaged.
+        // Even damaged heads name no more columns than a block can have, so `column` stays within
+        // the stage.
         u32 column = begin_of_block + 4 * (at * Type<W>::kParts + Part<W>::column_half());
         W line[Type<W>::kLineElements];
         read_columns(head, column, line);
         add_up_x(line);
-        // Barrier: the stage has been read.
+        // After this barrier, all threads of the part have read the stage.
         part_sync();
         if (unlikely(words != end - begin)) return kMarkCorrupt;
         const u32 to = stage + t * kLineBytes, key = swizzled<8>(t * kLineBytes) ^ t * kLineBytes;
@@ -215,18 +221,20 @@ struct Decompressor : DecompressTile<Blocks> {
         return 0;
     }
 
-    // Starts the copy of words [first, first + n) of the payload to the stage. Whole units of 16
-    // bytes are copied, bypassing the L1 cache, whose few lines next to this much shared memory
-    // would limit the loads in flight. So the stage begins with first % 4 preceding words.
+    // Starts the copy of words [first, first + n) of the payload to the stage. Only whole 16-byte
+    // units are copied, so the stage begins with the first % 4 words that precede `first`. The
+    // copies bypass the L1 cache: the large shared memory leaves it few lines, which would limit
+    // the loads in flight.
     __device__ __forceinline__ void stage_words(u32 stage, u32 t, u64 first, u32 n) const {
         constexpr u32 kUnitWords = kUnitBytes / 4, kStep = kLines * kUnitBytes;
         const u32 skipped = first % kUnitWords;
         const u32 n_units = n ? (skipped + n + kUnitWords - 1) / kUnitWords : 0;
-        // The very last unit may be truncated.
+        // The payload may end within the last unit.
         const bool is_cut = n && (first - skipped + n_units * kUnitWords) * 4 > n_bytes;
         const u32 n_copies = n_units - is_cut;
         const char* const from = payload + (first - skipped) * 4 + t * kUnitBytes;
-        // kStep is a multiple of a swizzle's period of 1024 bytes.
+        // kStep is a multiple of 1024 bytes, the period of staged(), so it can be added to a result
+        // of staged().
         const u32 to = staged(stage + t * kUnitBytes);
 #pragma unroll 2
         for (u32 u = t, step = 0; u < n_copies; u += kLines, step += kStep) copy_async<kUnitBytes, Fetch::k128Bytes>(to + step, from + step);
@@ -239,7 +247,8 @@ struct Decompressor : DecompressTile<Blocks> {
         }
     }
 
-    // Adds up the sums of these words. Each thread reads only words that it copied itself.
+    // Adds words [first, first + n) of the payload, which are in the stage, to the checksum. Each
+    // thread reads only words that it has copied itself.
     __device__ __forceinline__ void sum_up(u32 stage, u32 t, u64 first, u32 n, Sums& sums) const {
         constexpr u32 kUnitWords = kUnitBytes / 4, kStep = kLines * kUnitBytes;
         const u32 skipped = first % kUnitWords;
@@ -259,11 +268,11 @@ struct Decompressor : DecompressTile<Blocks> {
     }
 
     // Maps an address to its location in the stage. Units of 16 bytes are permuted within 128
-    // bytes, so that adjacent threads reading runs of equal length meet few bank conflicts.
+    // bytes. This avoids most bank conflicts when adjacent threads read runs of equal length.
     static __device__ __forceinline__ u32 staged(u32 address) { return address ^ (address >> 3 & 7 * kUnitBytes); }
 
-    // Reads the residuals of the thread's line, with the sign folding undone, from the columns that
-    // the head names. The first column is at address `column`.
+    // Reads the columns that the head names, and converts them to the residuals of the thread's
+    // line, with the sign folding undone. The first column is at address `column`.
     __device__ __forceinline__ static void read_columns(u32 head, u32 column, W (&line)[Type<W>::kLineElements]) {
         u32 square[32];
         const auto load = [&](u32 c) {
@@ -305,7 +314,7 @@ struct Decompressor : DecompressTile<Blocks> {
             if (i % kX) v[i] += v[i - 1];
         }
         if (kRank == 3) return;
-        // The row continues in other lanes.
+        // A row continues in the following lanes.
         constexpr u32 kRowLanes = kRank == 2 ? kX / kElements : kWarp;
         const u32 lane = lane_id() % kRowLanes;
         W through = v[kElements - 1];
@@ -327,11 +336,12 @@ struct Decompressor : DecompressTile<Blocks> {
         for (u32 i = 0; i < kElements; ++i) v[i] += before;
     }
 
-    // Adds up along the slowest axis and stores. The blocks are in shared memory, swizzled<8>, or all zeros.
+    // Adds up along the slowest axis, and stores the elements. The blocks are in shared memory,
+    // permuted by swizzled<8>. If kZeros, they are all zeros instead.
     template <Order kOrder, bool kZeros = false>
     __device__ __forceinline__ void store_blocks() const {
-        // Only rows of f32 may contain words that are not at multiples of 8 bytes; in three
-        // dimensions only with pairs of blocks.
+        // Only rows of f32 may begin at addresses that are not multiples of 8 bytes. In three
+        // dimensions, the kernel with two blocks per CTA decodes such rows.
         constexpr bool kAligned = Type<W>::kBytes == kCellBytes || (kRank == 3 && kBlocks == 1);
         const u64 misaligned = reinterpret_cast<u64>(dst) | (kRank > 1 ? static_cast<u64>(layout.columns) * Type<W>::kBytes : 0);
         if (kAligned || likely(misaligned % kCellBytes == 0)) {
@@ -341,9 +351,10 @@ struct Decompressor : DecompressTile<Blocks> {
         }
     }
 
-    // The address of the byte `further` bytes after offset o, in shared memory from `base` on. `at`
-    // is swizzled<8>(o); o has none of the bits of further / kLineBytes. Lines are added rather
-    // than XORed, so the compiler knows their sum.
+    // Returns the address of the byte `further` bytes after offset o, for shared memory at `base`
+    // that is permuted by swizzled<8>. `at` is swizzled<8>(o); o and `further` have no common set
+    // bits. Whole lines are added rather than XORed, so that constant distances become constant
+    // address offsets.
     static __device__ __forceinline__ u32 address(u32 base, u32 at, u32 further) {
         const u32 lines = further / kLineBytes * kLineBytes;
         return base + (at ^ swizzled<8>(further) ^ lines) + lines;
@@ -363,12 +374,14 @@ struct Decompressor : DecompressTile<Blocks> {
         }
     }
 
-    // Adds up cells along the slowest axis and stores them. The words of a cell are adjacent if
-    // kWidth is 8. If it is 4, the second word is so far away that the warp still stores whole
-    // rows. Adjacent threads have a row of the first block, then the same row of the second.
+    // Adds up cells along the slowest axis and stores them, kWidth bytes at a time. If kWidth is 8,
+    // the two words of a cell are adjacent. If it is 4, the second word is kFar bytes after the
+    // first one, so that a warp still stores whole rows. With two blocks, adjacent threads have a
+    // row of the first block, followed by the same row of the second one.
     template <u32 kWidth, Order kOrder, bool kZeros>
     __device__ __forceinline__ void store_columns() const {
-        // Threads per row; rows and bytes from a cell's first word to its second.
+        // kRowThreads: threads per row. kFarRows and kFar: distance from the first word of a cell
+        // to the second one if kWidth is 4, in rows and in bytes of shared memory.
         constexpr u32 kRowThreads = kRank == 1 ? kThreads : kWidth == 8 ? kRowCells : kRank == 2 ? 32 : 16;
         constexpr u32 kFarRows = kRank == 3 ? 8 : 0;
         constexpr u32 kFar = kRank == 1 ? kThreads * 4 : kRank == 2 ? 128 : kFarRows * kRowBytes;
@@ -400,7 +413,7 @@ struct Decompressor : DecompressTile<Blocks> {
             for (u32 i = 0; i < kCells; ++i) store(to + i * kThreads * kCellBytes, load(at, i * kThreads * kCellBytes));
         }
         if (kRank == 2) {
-            // A quarter of a column.
+            // Each thread has a quarter of a column.
             const u32 at = swizzled<8>(row * kCells * kRowBytes + x);
             Cell cells[kCells];
 #pragma unroll
@@ -408,8 +421,8 @@ struct Decompressor : DecompressTile<Blocks> {
                 cells[i] = load(at, i * kRowBytes);
                 if (i > 0) cells[i] += cells[i - 1];
             }
-            // Only the owner reads the last cell of a quarter, and has already loaded it: store the
-            // sum there.
+            // Store the quarter's sum in place of its last cell: only this thread reads that cell,
+            // and has already loaded it.
             const u32 last = block + (at ^ swizzled<8>((kCells - 1) * kRowBytes));
             const uint2 sum = cells[kCells - 1].bits();
             if (kWidth == 8) {

@@ -8,20 +8,22 @@
 #include "layout.cuh"
 #include "transform.cuh"
 
-// A CTA decodes kBlocks blocks, each by the threads of one part. In three dimensions, a block of
-// f32 has rows of 64 bytes. If they are not aligned to sectors of 32 bytes, the rows of two
-// adjacent blocks are stored together. Then fewer sectors are written in two parts. Where rows are
-// aligned, this costs slightly more.
+// Threads of a CTA that decodes kBlocks blocks. Its threads form one part per block, with one
+// thread per line. kBlocks is 2 for three-dimensional arrays of f32 whose rows are not aligned to
+// sectors of 32 bytes: the CTA stores the rows of two adjacent blocks (64 bytes each) together, so
+// that fewer sectors are written in two pieces. If rows are aligned, one block per CTA is slightly
+// faster.
 template <typename W, u32 kBlocks>
 constexpr u32 kDecompressThreads = Type<W>::kLines * kBlocks;
 
 template <typename W, u32 kBlocks>
 struct DecompressShared {
     static constexpr u32 kWarps = kDecompressThreads<W, kBlocks> / kWarp;
-    // Per block: the stage, for the longest block, in multiples of 16 bytes; later the elements.
+    // Per block: the stage, with room for the longest block in whole units of 16 bytes; later the
+    // elements.
     alignas(1024) unsigned char bytes[kBlocks][(Type<W>::kMaxWords * Type<W>::kBytes + 2 * kUnitBytes + 127) / 128 * 128];
     CtaSums<kWarps> sums;
-    u32 starts[kBlocks];  // first elements
+    u32 starts[kBlocks];  // index in the array of each block's first element
     // In one dimension, the sum of each warp's words.
     u64 carries[kWarps];
 };
@@ -29,7 +31,7 @@ struct DecompressShared {
 // Byte order of the stored elements.
 enum class Order : u32 { kNative, kSwapped };
 
-// The data that a thread adds up with one load: two words of f32 or one of f64.
+// The 8 bytes that a thread loads and adds up at a time: two words of f32 or one word of f64.
 struct Cell32 {
     u32 x, y;
     __device__ __forceinline__ void operator+=(Cell32 other) { x += other.x, y += other.y; }

@@ -1,9 +1,11 @@
-// Layouts: blocks in the array, sections in the payload. The twin of the CPU codec's layout.
+// Layout of the blocks in the array and of the sections in the payload. It must match the layout of
+// the CPU codec.
 //
 //   offset table: u32 end of each block in words | pad to a word | blocks | border elements
 //
-// A thread owns a *line*: 128 bytes of a block in the order of its elements, 32 of f32 or 16 of
-// f64. A block is 128 lines of f32 or 256 of f64.
+// A word has the size of an element. The border consists of the elements outside of complete
+// blocks. A thread owns a *line*: 128 consecutive bytes of a block, which are 32 elements of f32 or
+// 16 of f64. A block has 128 lines of f32 or 256 of f64.
 
 #pragma once
 
@@ -14,8 +16,8 @@
 
 constexpr u32 kBlock = 4096;
 constexpr u32 kLineBytes = 128;
-// A compressed tile is finished by all 8 compute warps or by all writer warps; each warp counts its
-// share of these parts.
+// Parts in which a compressed tile is counted as finished: either each of the 8 compute warps
+// counts one part, or each writer warp counts an equal share of the parts.
 constexpr u32 kPartsPerTile = 8;
 
 template <typename W>
@@ -23,10 +25,10 @@ struct Type {
     static constexpr u32 kBytes = sizeof(W);
     static constexpr u32 kBits = 8 * kBytes;
     static constexpr u32 kParts = kBytes / 4;                         // u32 words per word
-    static constexpr u32 kHeads = kBlock / kBits;                     // per block
+    static constexpr u32 kHeads = kBlock / kBits;                     // per block, one for each group of kBits elements
     static constexpr u32 kLineElements = kLineBytes / kBytes;
     static constexpr u32 kLines = kBlock / kLineElements;             // per block
-    static constexpr u32 kMaxWords = kBlock + kHeads;                 // of an encoded block
+    static constexpr u32 kMaxWords = kBlock + kHeads;                 // maximum of an encoded block
 };
 
 template <int kRank>
@@ -36,7 +38,7 @@ struct Sides {
     static constexpr u32 kZ = kRank == 3 ? 16 : 1;
 };
 
-// Division of u32 by a divisor that is used many times.
+// Divides u32 numbers by a divisor that is used many times.
 struct Divisor {
     u32 divisor, reciprocal;  // floor((2^32 − 1) / divisor), which gives quotients at most one too small
     __device__ __forceinline__ explicit Divisor(u32 d) : divisor(d), reciprocal(d ? ~0u / d : 0) {}
@@ -51,19 +53,19 @@ struct Divisor {
 // The host's description of a chunk.
 struct Blocks {
     u64 extents[3];          // slowest first, padded with leading ones
-    u32 n_blocks, n_border;  // complete blocks, and elements outside of them
+    u32 n_blocks, n_border;  // number of complete blocks, and of elements outside of them
 };
 static_assert(sizeof(Blocks) == 32 && offsetof(Blocks, n_blocks) == 24, "crates/gridz-codecs/src/codec/ndzip/cuda.rs has the same struct");
 
-// Geometry of one chunk. The host has made sure that the payload has fewer than 2^32 words, so counts
-// of elements and words fit u32; offsets in bytes are u64.
+// Geometry of one chunk. The host has made sure that the payload has fewer than 2^32 words, so
+// counts of elements and words fit u32. Offsets in bytes are u64.
 template <typename W, int kRank>
 struct Layout {
-    u32 rows, columns;         // extents y and x; planes follow from n_elements
+    u32 rows, columns;         // extents along y and x; planes follow from n_elements
     u32 blocks_y, blocks_x;
     u32 n_blocks, n_border;
-    u32 covered_z;             // planes that hold blocks
-    u64 plane;                 // elements of a plane
+    u32 covered_z;             // number of planes that contain blocks
+    u64 plane;                 // elements per plane
 
     __device__ __forceinline__ explicit Layout(const Blocks& blocks)
         : rows(static_cast<u32>(blocks.extents[1])), columns(static_cast<u32>(blocks.extents[2])), blocks_y(rows / Sides<kRank>::kY),
@@ -71,7 +73,8 @@ struct Layout {
           covered_z(n_blocks ? static_cast<u32>(blocks.extents[0]) / Sides<kRank>::kZ * Sides<kRank>::kZ : 0),
           plane(static_cast<u64>(rows) * columns) {}
 
-    // Tiles of one chunk: those of blocks, then those of the border; at least one.
+    // Number of tiles of one chunk, at least one. The tiles of blocks precede those of the border.
+    // A tile has `blocks_per_tile` blocks, or as many elements of the border.
     __device__ __forceinline__ u32 block_tiles(u32 blocks_per_tile) const {
         return (n_blocks + blocks_per_tile - 1) / blocks_per_tile;
     }
@@ -83,13 +86,13 @@ struct Layout {
 
     __device__ __forceinline__ u64 n_elements() const { return static_cast<u64>(n_blocks) * kBlock + n_border; }
 
-    // First element of a block.
+    // Index in the array of a block's first element.
     __device__ __forceinline__ u32 block_start(u32 block) const {
         if (kRank == 1) return block * kBlock;
         const u32 rest = block / blocks_x;
         return block_start(block % blocks_x, kRank == 3 ? rest % blocks_y : rest, kRank == 3 ? rest / blocks_y : 0);
     }
-    // The same for frequent calls, with divisors by blocks_x and blocks_y.
+    // The same, but faster for frequent calls: `by_x` and `by_y` divide by blocks_x and blocks_y.
     __device__ __forceinline__ u32 block_start(u32 block, const Divisor& by_x, const Divisor& by_y) const {
         if (kRank == 1) return block * kBlock;
         u32 bx, by, bz = 0;
@@ -105,13 +108,13 @@ struct Layout {
         return (bz * Sides<kRank>::kZ * rows + by * Sides<kRank>::kY) * columns + bx * Sides<kRank>::kX;
     }
 
-    // Bytes of the table with its pad: the position of block 0.
+    // Size of the offset table and its padding in bytes, which is also the position of block 0.
     __device__ __forceinline__ u64 table_bytes() const {
         return (4ull * n_blocks + Type<W>::kBytes - 1) / Type<W>::kBytes * Type<W>::kBytes;
     }
     __device__ __forceinline__ bool has_pad() const { return Type<W>::kBytes == 8 && n_blocks % 2 == 1; }
 
-    // For ordered_frames.cuh: tiles are measured in words.
+    // Members that ordered_frames.cuh requires. The lengths of tiles are in words.
     using Own = Blocks;
     using Sum = u32;
     static constexpr u32 kPartsPerTile = ::kPartsPerTile;
@@ -119,13 +122,14 @@ struct Layout {
     __device__ __forceinline__ u64 payload_bytes(u64 words) const { return table_bytes() + (words + n_border) * Type<W>::kBytes; }
 };
 
-// Positions of the border's elements. For every plane with blocks: the tails of the rows with
-// blocks, then the remaining rows. Then the remaining planes. Without blocks, everything is border.
+// Maps indices of border elements to positions in the array. The border has, for every plane with
+// blocks, first the tails of the rows that blocks cover, then the remaining rows of the plane. The
+// remaining planes follow. Without blocks, all elements belong to the border.
 template <typename W, int kRank>
 struct Border {
     const u32 covered_x, columns;
-    const u32 tails;      // elements of all tails of a plane
-    const u32 in_planes;  // elements of the border in planes with blocks
+    const u32 tails;      // elements in all tails of a plane
+    const u32 in_planes;  // border elements in planes with blocks
     const u64 plane, rest_of_plane, rest_of_array;
     const Divisor tail, per_plane;
 
@@ -148,16 +152,16 @@ struct Border {
     }
 };
 
-// Copies elements [first, first + n) of the border between array and payload, where they begin at
-// word `base`. Called by kThreads threads. The array's elements are big-endian if `swaps`. Adds the
-// payload's sums.
+// Copies elements [first, first + n) of the border between the array and the payload. In the
+// payload, they begin at word `base`. If `swaps`, the array has the opposite byte order. Adds the
+// copied words to the checksum. Called by kThreads threads.
 template <u32 kThreads, Towards kTowards, typename W, int kRank>
 __device__ __forceinline__ void copy_border(const Layout<W, kRank>& layout, W* array, W* payload, u64 base, u32 first, u32 n,
                                             bool swaps, Sums& sums) {
     constexpr u32 kBatch = 4;  // loads in flight
     constexpr bool kToArray = kTowards == Towards::kArray;
     const Border<W, kRank> border(layout);
-    // For the lower halves of words, and for the upper halves of 64-bit words.
+    // `low` sums 32-bit words, or the lower halves of 64-bit words; `high` sums the upper halves.
     constexpr u32 kParts = Type<W>::kParts;
     const u64 first_part = (base + threadIdx.x) * kParts;
     StridedSums<kThreads * kParts> low(first_part), high(first_part + kParts - 1);
@@ -190,15 +194,14 @@ __device__ __forceinline__ void copy_border(const Layout<W, kRank>& layout, W* a
 }
 
 // An encoded block in shared memory consists of u32 words with one word of padding after every 32.
-// Then adjacent threads that write or read runs of equal length meet few bank conflicts.
+// This avoids most bank conflicts when adjacent threads access runs of equal length.
 __device__ __forceinline__ constexpr u32 padded(u32 word) { return word + word / 32; }
 
-// A line in shared memory is eight units of 16 bytes. They are permuted by XOR so that threads
-// reading the same unit of adjacent lines, and threads reading adjacent rows, meet no bank
-// conflicts. Two lines whose numbers differ by kFar are read together and therefore get different
-// halves.
-// The permutation is linear: swizzled(a | b) = swizzled(a) ^ swizzled(b) where a and b share no
-// bits.
+// A line in shared memory is eight units of 16 bytes. They are permuted by XOR so that there are no
+// bank conflicts when threads read the same unit of adjacent lines, or adjacent rows. Two lines
+// whose indices differ by kFar are read together, so their units are in different halves of the
+// banks. The permutation is linear: swizzled(a | b) = swizzled(a) ^ swizzled(b) if a and b have no
+// common set bits.
 template <u32 kFar>
 __device__ __forceinline__ constexpr u32 swizzled(u32 byte) {
     const u32 line = byte / kLineBytes;

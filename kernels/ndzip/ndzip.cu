@@ -19,7 +19,8 @@
     }                                                                                                                 \
     extern "C" __device__ const LaunchInfo ndzip_decompress_##name##_info = kDecompressInfo<Word, blocks>;
 
-// The output position of each element takes registers.
+// Regions also compute the output position of each element, which takes registers. So the launch
+// bounds require only half as many resident CTAs as for whole arrays.
 #define NDZIP_REGION(name, Word, rank)                                                                      \
     extern "C" __global__ void __launch_bounds__((kDecompressThreads<Word, 1>), (kDecompressCtas<Word, 2>)) \
         ndzip_region_##name##_##rank##d(const __grid_constant__ RegionArgs<Blocks> args) {                  \

@@ -1,24 +1,24 @@
-// Decompression of a region. There is one CTA per block that the region touches; it stores the
+// Decompression of a region. There is one CTA per block that the region may touch; it stores the
 // wanted elements one by one.
 //
-// The tiles are those blocks, then the region's elements in the border, then shares of the payload
-// to be summed up. Blocks have no checksums of their own, so only the payload's checksum can be
-// verified. If it is not compared, the last kind of tiles does not exist.
+// The tiles are first these blocks, then parts of the region's elements in the border, then shares
+// of the payload for the checksum. Blocks have no checksums of their own, so the checksum of the
+// whole payload is verified. If this is skipped, there are no tiles of the last kind.
 
 #pragma once
 
 #include "../common/region.cuh"
 #include "decompress.cuh"
 
-// Numbers the border elements of a region: in planes with blocks the elements after the blocks of
-// their rows, then the remaining rows; then the remaining planes.
+// Numbers the border elements of a region. First are the tails of rows, which follow the blocks
+// along x; then the remaining rows of planes with blocks; then the remaining planes.
 template <typename W, int kRank>
 struct RegionBorder {
     const Region& region;
     const Layout<W, kRank>& layout;
-    const u64 covered_z, covered_y, covered_x;  // places along the axes that blocks cover
-    u64 in_z, in_y, in_x;                       // number of these places in the region
-    u64 n_tails, n_rows, n_planes;              // elements of each kind
+    const u64 covered_z, covered_y, covered_x;  // number of positions along each axis that blocks cover
+    u64 in_z, in_y, in_x;                       // how many of these positions are in the region
+    u64 n_tails, n_rows, n_planes;              // number of elements of each kind
 
     __device__ __forceinline__ RegionBorder(const Region& region, const Layout<W, kRank>& layout)
         : region(region), layout(layout), covered_z(layout.covered_z), covered_y(layout.blocks_y * Sides<kRank>::kY),
@@ -32,12 +32,13 @@ struct RegionBorder {
 
     __device__ __forceinline__ u64 count() const { return n_tails + n_rows + n_planes; }
 
-    // The position of element `i` in the border; `to` is its position in the region.
+    // Returns the position in the border of the region's border element `i`. Sets `to` to its
+    // position in the region.
     __device__ __forceinline__ u64 locate(u64 i, u64& to) const {
         const u64 (&count)[3] = region.count;
         const bool is_tail = i < n_tails, is_row = !is_tail && i < n_tails + n_rows;
         const u64 rest = is_tail ? i : is_row ? i - n_tails : i - n_tails - n_rows;
-        // The extents of this part of the region, and its start.
+        // Extents of the part of the region that contains the element, and the start of this part.
         const u64 row = is_tail ? count[2] - in_x : count[2], rows = is_tail ? in_y : is_row ? count[1] - in_y : count[1];
         const u64 from_x = is_tail ? in_x : 0, from_y = is_row ? in_y : 0, from_z = is_tail || is_row ? 0 : in_z;
         const u64 of_row = rest / row, of_x = from_x + rest % row, of_z = from_z + of_row / rows, of_y = from_y + of_row % rows;
@@ -72,7 +73,7 @@ struct RegionDecompressor : Decompressor<W, kRank, 1, false> {
         const u32 n_blocks[3] = {layout.n_blocks ? layout.covered_z >> kLogZ : 0, layout.blocks_y, layout.blocks_x};
         return Touched(args.region, logs, n_blocks);
     }
-    // The block of the CTA's tile, or kNoBlock if the tile is no block or contains no element of
+    // The block of the CTA's tile, or kNoBlock if the tile is not a block or contains no element of
     // the region.
     static __device__ __forceinline__ u32 touched_block(const RegionArgs<Blocks>& args) {
         const DecompressTile<Blocks> tile(args);
@@ -104,12 +105,13 @@ struct RegionDecompressor : Decompressor<W, kRank, 1, false> {
         Base::finish(Base::count(), !stored);
     }
 
-    // Decodes the tile's block to the region. Returns the damage.
+    // Decodes the tile's block, and stores its elements in the region. Returns a damage code, or 0
+    // if the block is sound.
     __device__ __forceinline__ u32 decode() {
         const u32* const table = reinterpret_cast<const u32*>(payload);
         const u32 damage = Base::decode_block(block ? table[block - 1] : 0, table[block]);
         if (kRank == 3) __syncthreads();
-        // The elements of a damaged block are garbage.
+        // A damaged block is stored, too; its elements are garbage.
         if (args.flags & kSwapBytes) {
             store_elements<Order::kSwapped>();
         } else {
@@ -118,7 +120,8 @@ struct RegionDecompressor : Decompressor<W, kRank, 1, false> {
         return damage;
     }
 
-    // A tile that is not a block.
+    // Processes a tile other than a block: copies border elements, or adds a share of the payload
+    // to the checksum. Does nothing for a block without elements of the region.
     __device__ __forceinline__ void copy_or_sum(u32 words, Sums& sums) const {
         const u32 n_blocks = touched_by(static_cast<const RegionArgs<Blocks>&>(args)).count();
         if (tile < n_blocks) return;
@@ -128,8 +131,8 @@ struct RegionDecompressor : Decompressor<W, kRank, 1, false> {
         if (!(args.flags & kSkipChecksum)) sum_share(number - n_border, tiles - n_blocks - n_border, sums);
     }
 
-    // Copies part `number` of the region's border elements. The border follows `words` words of
-    // blocks.
+    // Copies part `number` of the region's border elements. In the payload, the border follows
+    // blocks of `words` words in total.
     __device__ __forceinline__ void copy_border_part(const RegionBorder<W, kRank>& border, u32 number, u32 words) const {
         const W* const from = reinterpret_cast<const W*>(payload + layout.table_bytes()) + words;
         const u64 begin = static_cast<u64>(number) * kBlock, end = min(border.count(), begin + kBlock);
@@ -140,7 +143,8 @@ struct RegionDecompressor : Decompressor<W, kRank, 1, false> {
         }
     }
 
-    // Sums up share `number` of `n_shares` of the payload, which ends with a whole word.
+    // Adds share `number` of `n_shares` equal shares of the payload to the checksum. The payload's
+    // size is a multiple of 4 bytes.
     __device__ __forceinline__ void sum_share(u32 number, u32 n_shares, Sums& sums) const {
         const u64 n_units = n_bytes / kUnitBytes, share = n_units / n_shares + 1;
         const u64 begin = number * share, end = min(n_units, begin + share);
@@ -162,8 +166,8 @@ struct RegionDecompressor : Decompressor<W, kRank, 1, false> {
         if (number == 0 && word < n_bytes / 4) sums.add(word, reinterpret_cast<const u32*>(payload)[word]);
     }
 
-    // Adds up along the slowest axis, as store_columns does, and stores. The block is in shared
-    // memory, swizzled<8>.
+    // Adds up along the slowest axis, as store_columns does, and stores the wanted elements. The
+    // block is in shared memory, permuted by swizzled<8>.
     template <Order kOrder>
     __device__ __forceinline__ void store_elements() const {
         constexpr u32 kRowBytes = Base::kRowBytes, kRowThreads = kRank == 1 ? kThreads : Base::kRowCells, kInCell = kCellBytes / Type<W>::kBytes;
@@ -189,7 +193,7 @@ struct RegionDecompressor : Decompressor<W, kRank, 1, false> {
             }
         }
         if (kRank == 2) {
-            // A quarter of a column; its last cell is replaced by the sum.
+            // Each thread has a quarter of a column. The quarter's sum replaces its last cell.
             const u32 at = swizzled<8>(row * kCells * kRowBytes + x);
             Cell sum = Cell::of(make_uint2(0, 0));
 #pragma unroll 1

@@ -16,7 +16,7 @@ constexpr u32 kCompressThreads = kComputeThreads + kWriterWarps * kWarp;
 template <typename W>
 constexpr u32 kTileBlocks = kTileBytes / kBlock / Type<W>::kBytes;
 
-// The longest tile: two blocks of f32.
+// Size of a stage: room for the longest tile, two blocks of f32.
 constexpr u32 kStageBytes = (4 * padded(2 * Type<u32>::kMaxWords) + 127) / 128 * 128;
 
 constexpr u32 kComputeBarrier = 1;
@@ -24,17 +24,17 @@ constexpr u32 kSizedSlots = 4;
 
 // A tile that was taken, and the positions of its blocks.
 struct Tile : Ticket {
-    u32 starts[2];  // first elements
+    u32 starts[2];  // index of each block's first element
 };
 
 struct SizedTile {
     TileKind kind;
     u32 chunk, index;
-    u32 first_words, words;  // sizes of the first block and of the tile
+    u32 first_words, words;  // sizes of the first block and of the tile, in words
     bool is_stored;
 };
 
-// Whether the tiles of a chunk, up to one with a position, have shrunk in total.
+// Whether a chunk has shrunk in total up to the end of a tile whose position is known.
 struct Progress {
     u32 chunk;
     bool is_smaller;
@@ -51,10 +51,10 @@ struct CompressShared {
     alignas(128) unsigned char stages[kStages][kStageBytes];
     alignas(128) unsigned char slot[kAsyncCopy ? kTileBytes : 128];
     alignas(128) uint4 zeros[kLineBytes / kUnitBytes];
-    Divisor by_x, by_y;  // blocks along x and y
-    Tile tiles[2];  // this and the next
+    Divisor by_x, by_y;  // for the number of blocks along x and along y
+    Tile tiles[2];  // the current one and the next one
     SizedTile sized[kSizedSlots];
-    Progress progress[kSizedSlots];  // up to the tiles in `sized`; written by a writer warp
+    Progress progress[kSizedSlots];  // for each tile in `sized`; written by a writer warp
     Pending pending[kComputeWarps];
     u32 warp_columns[kComputeWarps];
     Mbarrier sized_mbarriers[kSizedSlots], full_mbarriers[kStages], empty_mbarriers[kStages];
@@ -66,7 +66,8 @@ static_assert(sizeof(CompressShared) <= kMaxSharedBytes, "a CTA cannot have so m
 
 static_assert(kPartsPerTile == kComputeWarps && kPartsPerTile % kWriterWarps == 0, "each warp counts for its part");
 
-// A tile's share of the bytes of a stored frame: kTileBytes per tile, whatever the tile contains.
+// A tile's share of the bytes of a stored frame: kTileBytes per tile, regardless of the elements
+// that the tile would encode.
 struct StoredRange {
     u64 first;
     u32 n;

@@ -1,10 +1,11 @@
 // Conversion between the elements of a block and its bit columns: the cooperative part of the
 // integer Lorenzo transform and the bit transposition.
 //
-// A thread transposes 32×32 bits in its registers. For f32 these are its line. For f64, the 64×64
-// bits of a group are four such squares in four lanes. Lane 0 has the high halves of elements 0…31,
-// lane 1 their low halves; lanes 2 and 3 have those of elements 32…63. So column c is a half word
-// in lane 0 or 1 (elements 0…31, the upper half of the column) and one in lane 2 or 3.
+// A thread transposes 32×32 bits in its registers. For f32, these bits are its line. For f64, the
+// 64×64 bits of a group are four such squares in four lanes. Lane 0 has the high halves of elements
+// 0…31, lane 1 their low halves; lanes 2 and 3 have those of elements 32…63. So column c consists
+// of two half words: the upper one (elements 0…31) is in lane 0 or 1, the lower one (elements
+// 32…63) in lane 2 or 3.
 
 #pragma once
 
@@ -13,15 +14,15 @@
 #include "../stage/words.cuh"
 #include "layout.cuh"
 
-// Distance in lines along the slowest axis of a block.
+// Distance, in lines, between neighbors along the slowest axis of a block.
 template <typename W, int kRank>
 constexpr u32 kOuterLines = (kRank == 3 ? 256 : 64) * Type<W>::kBytes / kLineBytes;
 
-// Reads the words of line `line` of a tile: rotated, differenced and sign-folded. `slot` is the
-// tile in shared memory, swizzled<128>. `zeros` is a line of zeros, which replaces predecessors
-// outside of the block. The predecessors along the slowest axis are also read from shared memory: 8
-// loads of 16 bytes instead of 32 shuffles. All lanes of the warp take part, and their lines are
-// adjacent.
+// Computes the residuals of line `line` of a tile: its words are rotated, differenced and
+// sign-folded. `slot` is the address of the tile in shared memory, which is permuted by
+// swizzled<128>. `zeros` is the address of a line of zeros, which replaces predecessors outside of
+// the block. Predecessors along the slowest axis are also read from shared memory: this takes 8
+// loads of 16 bytes instead of 32 shuffles. Called by all lanes of a warp, with adjacent lines.
 template <typename W, int kRank>
 __device__ __forceinline__ void read_residuals(u32 slot, u32 zeros, u32 line, W (&v)[Type<W>::kLineElements]) {
     constexpr u32 kElements = Type<W>::kLineElements, kPerUnit = kUnitBytes / Type<W>::kBytes;
@@ -70,7 +71,7 @@ __device__ __forceinline__ void read_residuals(u32 slot, u32 zeros, u32 line, W 
         v[0] -= line % kLinesPerRow ? before : 0;
     }
     if (kRank == 3) {
-        // A line is two rows of f32 or one of f64. The row before it is the last one of the
+        // A line is two rows of f32 or one of f64. The row before the line is the last row of the
         // previous lane.
         constexpr u32 kRow = 16;
         const bool has_row = in_block % kOuterLines<W, 3> != 0;
@@ -89,7 +90,8 @@ __device__ __forceinline__ void read_residuals(u32 slot, u32 zeros, u32 line, W 
     for (u32 i = 0; i < kElements; ++i) v[i] = fold_sign(v[i]);
 }
 
-// The 32 rows of the square that the thread transposes, from its line, and the inverse.
+// Converts the thread's line to the 32 rows of the square that it transposes. from_square is the
+// inverse.
 __device__ __forceinline__ void to_square(const u32 (&line)[32], u32 (&square)[32]) {
 #pragma unroll
     for (u32 i = 0; i < 32; ++i) square[i] = line[i];
@@ -115,18 +117,17 @@ __device__ __forceinline__ void from_square(const u32 (&square)[32], u64 (&line)
     }
 }
 
-// Columns 1 to 11, of bits 30 to 20, are present only in long words. If no lane of a warp has such
+// Columns 1 to 11 contain bits 30 to 20, which only long words have. If no lane of a warp has such
 // columns, they are skipped.
 constexpr u32 kLongColumns = 12;
 __device__ __forceinline__ bool has_long_words(u32 head) { return __any_sync(kAllLanes, head & 0x7ff00000u); }
 
-// Where a field is smooth, its residuals are short, except those of the first words of rows, which
-// have no predecessor along x. A square of f32 is narrow if all words consist of the top bit and
-// the lowest seven bits only. Words 0 and 16 are exempt, since they may begin rows. Then the first
-// column and the last seven hold one byte per word. All other columns contain bits of these two
-// words only.
+// A square of f32 is narrow if only the top bit and the lowest seven bits of its words may be set.
+// Words 0 and 16 are exempt: they may begin rows, and have no predecessor along x, so their
+// residuals are long even where a field is smooth. In a narrow square, the first column and the
+// last seven hold one byte of each word. All other columns contain bits of words 0 and 16 only.
 constexpr u32 kNarrowBits = 0x8000007fu;  // of a word
-constexpr u32 kEdgeBits = 0x80008000u;    // of a column: those of words 0 and 16
+constexpr u32 kEdgeBits = 0x80008000u;    // of a column: the bits of words 0 and 16
 
 // The same as transpose(), for a narrow square.
 __device__ __forceinline__ void transpose_narrow(u32 (&square)[32]) {
@@ -148,7 +149,7 @@ __device__ __forceinline__ void transpose_narrow(u32 (&square)[32]) {
     for (u32 c = 1; c < 8; ++c) square[24 + c] = bytes[c];
 }
 
-// The words of a narrow square from its columns, with fold_sign undone.
+// Computes the words of a narrow square from its columns, and undoes fold_sign.
 __device__ __forceinline__ void unfold_narrow(const u32 (&square)[32], u32 (&line)[32]) {
     u32 upper = 0, lower = 0;
 #pragma unroll
@@ -171,17 +172,18 @@ __device__ __forceinline__ void unfold_narrow(const u32 (&square)[32], u32 (&lin
     line[16] ^= __byte_perm(lower, upper, 0x5410);
 }
 
-// The thread's share of a group. A group is one lane for f32, four for f64.
+// The thread's share of a group. A group belongs to one lane for f32, to four lanes for f64.
 template <typename W>
 struct Part {
-    // True if the thread holds the first of the two squares with its columns, and so their head.
+    // True if the thread writes the head of its columns: for f64, the first of the two lanes that
+    // have parts of these columns does.
     static __device__ __forceinline__ bool leads() { return Type<W>::kParts == 1 || lane_id() % 4 < 2; }
-    // Which u32 of the group's head word the thread has, and which u32 of its columns' words.
+    // Index of the thread's u32 in the group's head word, and in the words of its columns.
     static __device__ __forceinline__ u32 head_half() { return Type<W>::kParts == 1 ? 0 : 1 - lane_id() % 2; }
     static __device__ __forceinline__ u32 column_half() { return Type<W>::kParts == 1 ? 0 : leads() ? 1 : 0; }
 
-    // `columns` is the number of columns in the thread's head. Returns the columns before it in its
-    // warp; `in_warp` is the warp's total.
+    // Returns the number of columns that precede the thread's columns in its warp. `columns` is the
+    // number of columns in the thread's head. Sets `in_warp` to the warp's total.
     static __device__ __forceinline__ u32 columns_before(u32 columns, u32& in_warp) {
         const u32 counted = leads() ? columns : 0;
         const u32 through = warp_inclusive_sum(counted);

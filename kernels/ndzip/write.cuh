@@ -14,8 +14,9 @@ struct WriterWarps {
     const u32 lane, writer;
     const WarpWeights weights;
 
-    // Uncounted sums of the warp for one chunk. Except for stored data, all words are in the same
-    // lane of their rows, since a warp writes whole lines of the chunk's frame.
+    // Sums of the warp for one chunk that it has not counted yet. Except in stored data, all words
+    // of a thread are in the same lane of the checksum's rows, since a warp writes whole lines of
+    // the frame. `in_lane` is the sum of these words.
     Sums sums;
     u64 in_lane = 0;
     TileKind kind = kFirst;
@@ -31,8 +32,8 @@ struct WriterWarps {
             const bool exists = tile.kind < kStart, stores = exists && tile.is_stored;
             // Place the tile first: later tiles wait for it.
             const u32 before = likely(exists) ? place(n, tile) : 0;
-            // Then count the previous chunk. Whether its parts were the last ones is checked after
-            // the tile's entries are written: until then the count is in flight.
+            // Then count the warp's parts of the previous chunk. The result of this atomic is used
+            // only after the tile's table entries have been written, to hide its latency.
             const TileKind done_kind = kind;
             const u32 done_chunk = chunk;
             const bool reports = parts && (tile.kind != kind || tile.chunk != chunk);
@@ -52,13 +53,13 @@ struct WriterWarps {
         }
     }
 
-    // Returns the words before a tile, and publishes its end.
+    // Returns the number of words before a tile in its chunk, and publishes the tile's end.
     __device__ __forceinline__ u32 place(u32 n, const SizedTile& tile) const {
         const u32 before = frames.look_back(tile.chunk, tile.index), end = before + tile.words;
         if (lane == 0 && writer == 0) {
-            // A rewritten chunk keeps the published positions of its tiles. CTAs decide by the sum
-            // of all lengths how the chunk is written. They must all see the same sum, even if the
-            // source has changed and this length differs.
+            // A rewritten chunk keeps the published positions of its tiles. CTAs decide how to
+            // write the chunk by the sum of all lengths, and all of them must see the same sum,
+            // even if the source has changed and this length differs.
             if (likely(tile.kind == kFirst)) frames.publish_end(tile.chunk, tile.index, end);
             const u32 n_elements = min((tile.index + 1) * kTileBlocks<W>, layout.n_blocks) * kBlock;
             shared.progress[n % kSizedSlots] = Progress{tile.chunk, end < n_elements};
@@ -66,7 +67,8 @@ struct WriterWarps {
         return before;
     }
 
-    // Counts the uncounted parts. Lane 0 gets the number of parts of the chunk that are done.
+    // Adds the warp's uncounted sums and parts to the chunk's totals. Lane 0 returns the number of
+    // finished parts of the chunk.
     __device__ __forceinline__ u32 report() {
         weights.add_lane(row_lane(chunk), in_lane, sums);
         sums.a = warp_sum(sums.a);
@@ -77,13 +79,13 @@ struct WriterWarps {
         return n_done;
     }
 
-    // The lane of the payload's rows that contains the thread's words.
+    // The lane of the checksum's rows that contains the words that the thread writes.
     __device__ __forceinline__ u32 row_lane(u32 chunk) const {
         return (lane - static_cast<u32>(reinterpret_cast<u64>(frames.payload(chunk)) / 4)) % kLanes;
     }
 
-    // Writes the table entries of the tile's blocks. Called by the threads of the last warp whose
-    // lane contains them.
+    // Writes the table entries of the tile's blocks. Only the last writer warp does so, by its
+    // threads whose checksum lane contains the entries.
     __device__ __forceinline__ void write_table(const SizedTile& tile, u32 before) {
         const u32 first = tile.index * kTileBlocks<W>, i = (row_lane(tile.chunk) - first) % kLanes, block = first + i;
         if (writer + 1 < kWriterWarps || lane >= kLanes || i >= kTileBlocks<W> || block >= layout.n_blocks) return;
@@ -95,7 +97,7 @@ struct WriterWarps {
         if (layout.has_pad() && block + 1 == layout.n_blocks) table[block + 1] = 0;
     }
 
-    // Copies a tile's share of a stored frame from its stage.
+    // Copies a tile's share of a stored frame from the stage to the frame.
     __device__ __forceinline__ void write_stored_tile(u32 stage, u32 chunk, u32 index) {
         constexpr u32 kThreads = kWriterWarps * kWarp;
         const StoredRange range(layout.raw_bytes(), index);
@@ -117,9 +119,9 @@ struct WriterWarps {
         }
     }
 
-    // Copies a stage to its position in the payload. Every store of a warp is a whole line of 128
-    // bytes, except at both ends: whole sectors without shifting words. The writer warps alternate
-    // line by line.
+    // Copies a stage to its position in the payload. Each store of a warp writes an aligned line of
+    // 128 bytes, except at both ends of the tile. So whole sectors are written, and words need not
+    // be shifted. The writer warps alternate line by line.
     __device__ __forceinline__ void copy_stage(u32 stage, const SizedTile& tile, u32 before) {
         const u64 first = layout.table_bytes() / 4 + static_cast<u64>(before) * Type<W>::kParts;
         const u32 n = tile.words * Type<W>::kParts;
@@ -136,7 +138,8 @@ struct WriterWarps {
         }
         i += kStride, line_end += kStride;
         u32 from = stage + 4 * padded(i);
-        // A batch of a warp spans fewer than 32 rows, so each thread computes the key of one row.
+        // A warp's batch spans fewer than 32 rows of the checksum, so each lane computes the key of
+        // one row, and the lanes exchange them by shuffles.
         constexpr u32 kStepRows = kStride / kLanes;
         static_assert((kBatch - 1) * kStepRows + (kWarp + kLanes - 2) / kLanes < kWarp, "a key for every row");
         const u64 warp_first = first + line_end - kWarp;

@@ -1,4 +1,4 @@
-// A block of the array in registers: loading, padding, encoding.
+// Loads a block of the array into registers, pads it, and encodes it.
 
 #pragma once
 
@@ -15,9 +15,9 @@ constexpr s32 kSureExponents = sizeof(W) == 8 ? 48 : 19;
 // Finds elements of a chunk that cannot be coded.
 template <typename W>
 struct LeftOut {
-    W limit;   // of floats: magnitudes from this on; at most that of infinity
+    W limit;   // floats of at least this magnitude cannot be coded; at most infinity
     const Missing& missing;
-    W bound;   // rounded down to the type
+    W bound;   // the error bound, rounded down to the type
     s32 minexp;
     bool is_float, has_missing, has_bound;
 
@@ -32,8 +32,8 @@ struct LeftOut {
         const bool is_large = is_float ? (word & Floats<W>::kMagnitude) >= limit : ((word ^ word << 1) & kTopBit<W>) != 0;
         return is_large || is_missing(word);
     }
-    // Whether a coded element is decoded wrongly: beyond the bound, as zero in a tiny block, or as
-    // a missing element.
+    // Whether an element is decoded wrongly: with an error that is not below the bound; without a
+    // bound, as zero in a block that is too small to be coded (is_tiny); or as a missing element.
     __device__ __forceinline__ bool differs(W word, W decoded, bool is_tiny) const {
         const bool is_off = has_bound ? !is_near(word, decoded, bound) : is_tiny && (word & Floats<W>::kMagnitude) != 0;
         return is_off || is_missing(decoded);
@@ -49,8 +49,8 @@ __device__ __forceinline__ bool may_become_missing(const Missing& missing, W lim
     return may_be;
 }
 
-// Loads the words of a block, or of a cube of one. Padding gets the words of the elements that it
-// copies.
+// Loads the words of a block, or of a cube of a block of four axes. Padding gets the words of the
+// elements that it copies.
 template <typename W, u32 kRank, typename Grid>
 __device__ __forceinline__ void load_block(W (&v)[kBlock<kRank>], const W* array, const Grid& grid, const BlockPlace<kRank>& place, bool is_aligned,
                                            bool swaps) {
@@ -78,7 +78,8 @@ __device__ __forceinline__ void load_block(W (&v)[kBlock<kRank>], const W* array
     }
 }
 
-// Gives elements that cannot be coded the words of other elements.
+// Replaces the words of elements that cannot be coded: by that of the last codable element before
+// them, or of the first one in the block.
 template <typename W, u32 kRank>
 __device__ __forceinline__ void replace_left_out(W (&v)[kBlock<kRank>], const BlockPlace<kRank>& place, const LeftOut<W>& left_out) {
     W last = 0;
@@ -94,8 +95,9 @@ __device__ __forceinline__ void replace_left_out(W (&v)[kBlock<kRank>], const Bl
     }
     pad<kRank>(v, place.there);
 }
-// The same for a cube of a block. Meanwhile the words are in cells, which a loop can index. Code in
-// registers, with the exchange between four lanes, takes too many of them.
+// The same for a cube of a block. Meanwhile the words are in cells (quarters.cuh), which a loop can
+// index. With words in registers, this code and the exchange between four lanes would take too many
+// registers.
 template <typename W>
 __device__ __forceinline__ void replace_left_out(u32 cells, W (&v)[kQuarterNumbers], const Cube& cube, const LeftOut<W>& left_out) {
     const OwnCells<W> own(cells);
@@ -126,8 +128,8 @@ __device__ __forceinline__ void replace_left_out(u32 cells, W (&v)[kQuarterNumbe
     pad<3>(v, cube.there);
 }
 
-// Whether elements differ from those that a decoder makes of `precision` planes of the block's
-// numbers. `load` returns an element by its index.
+// Whether any element is decoded wrongly from `precision` planes of the block's numbers. Overwrites
+// the numbers `v`. `load` returns the word of an element by its index.
 template <typename W, u32 kRank, typename Load>
 __device__ __forceinline__ bool any_differs(W (&v)[kBlock<kRank>], u32 precision, s32 e, const BlockPlace<kRank>& place, const LeftOut<W>& left_out, Load load) {
 #pragma unroll
@@ -142,8 +144,8 @@ __device__ __forceinline__ bool any_differs(W (&v)[kBlock<kRank>], u32 precision
     return differs;
 }
 
-// Transforms a thread's part of a block. Number i in the order of the stream is then at
-// place_of(i).
+// Transforms a thread's part of a block. Number i in the order of the stream is then
+// v[place_of(i)].
 template <typename W, u32 kRank, typename Lines, typename Writer>
 __device__ __forceinline__ void numbers_of_block(const Writer& writer, W (&v)[kOwnNumbers<kRank>]) {
     if constexpr (kRank == 4) {
@@ -163,9 +165,9 @@ __device__ __forceinline__ void put_numbers(Writer& writer, u32 table, u32 own, 
     }
 }
 
-// Encodes a block, regardless of its minimum number of bits. Returns whether it may have
-// exceptions. `load` returns the words of elements again. Threads that share a block each handle
-// their part, and do not diverge.
+// Encodes a block, without padding it to the minimum number of bits. Returns whether it may have
+// exceptions. `load` reloads the word of an element by its index. Threads that share a block each
+// handle their part, and do not diverge.
 template <typename W, u32 kRank, typename Writer, typename Place, typename Load>
 __device__ __forceinline__ bool encode_lossy(Writer& writer, u32 table, u32 own, W (&v)[kOwnNumbers<kRank>], const Place& place, const Chunk& chunk,
                                              const LeftOut<W>& left_out, Load load) {
@@ -231,7 +233,8 @@ __device__ __forceinline__ bool encode_lossy(Writer& writer, u32 table, u32 own,
     if constexpr (kRank == 4) {
         is_suspect |= may_overflow;
     } else {
-        // In quiet arrays such blocks are frequent. Decoding them here costs less than a suspicion.
+        // Such blocks are frequent in arrays whose values are close to the bound. Decoding them
+        // here costs less than making their section a suspect.
         if (may_overflow && !is_suspect) is_suspect = any_differs<W, kRank>(v, precision, e, place, left_out, load);
     }
     return is_suspect;
@@ -258,7 +261,7 @@ __device__ __forceinline__ void encode_reversible(Writer& writer, u32 table, u32
 #pragma unroll
         for (u32 i = 0; i < kOwnNumbers<kRank>; ++i) comes_back &= scaled_down(scaled_up(v[i], up), down) == v[i];
         comes_back = !any_of_block<kRank>(!comes_back);
-        // Numbers are computed again, rather than kept.
+        // Numbers are computed again, rather than kept in registers.
         launder(up);
 #pragma unroll
         for (u32 i = 0; i < kOwnNumbers<kRank>; ++i) v[i] = comes_back ? scaled_up(v[i], up) : fold_sign(v[i]);

@@ -1,22 +1,24 @@
 // First pass of compression: the stream. One CTA per section of 8192 elements, one thread per 64 of
 // them.
 //
-//   1. A thread makes its blocks one after another in registers (block.cuh), and writes their bits
-//      to its own slot, which has room for any result. So it need not know their final place. Four
-//      threads make a quarter each of a block of four axes and write to one slot (quarters.cuh,
-//      encode_quarters.cuh). Afterwards each of them has a share of the slot's words.
-//   2. A prefix sum over the CTA gives the place of each thread's bits in the section. Decoupled
-//      look-back gives the place of the section in the stream. With fixed blocks that place is
-//      known.
-//   3. Threads move their bits to their places in an image of the stream's words. The CTA copies
-//      the image to the payload and sums it. This takes several rounds if the image has no room for
-//      the whole section.
+//   1. A thread encodes its blocks one after another in registers (block.cuh). It writes their bits
+//      to its own slot in shared memory, which has room for any result, since their final position
+//      is not known yet. A block of four axes is encoded by four threads, a quarter each, which
+//      write to one slot (quarters.cuh, encode_quarters.cuh). Afterwards each of them has a share
+//      of the slot's words.
+//   2. A prefix sum over the CTA gives the position of each thread's bits in the section. Decoupled
+//      look-back gives the position of the section in the stream. If blocks have a fixed size, that
+//      position is known in advance.
+//   3. Threads move their bits to their positions in the image, a buffer in shared memory with
+//      words of the stream. The CTA copies the image to the payload and adds it to the checksum.
+//      This takes several rounds if the image has no room for the whole section.
 //
-// Two sections may share the word at their border. The section that comes second writes it: each
-// adds its bits and a count to a common place. Sums are linear in words, so each section adds the
-// sums of its own bits.
+// Two sections may share the word at their border. Each of them adds its bits and a count to a
+// common variable, and the last one to do so writes the word. The checksum's sums are linear in the
+// words, so each section adds the sums of its own bits.
 //
-// A separate pass before this one finds a relative bound (range.cuh).
+// In mode rel, a separate pass before this one finds the range of values, which gives the bound
+// (range.cuh).
 
 #pragma once
 
@@ -29,15 +31,16 @@
 
 template <typename W, u32 kRank>
 struct StreamShared {
-    // Most bits of a block: header, bits of planes, and group-test bits.
+    // Maximum number of bits of a block: header, bits of planes, and group-test bits.
     static constexpr u32 kBlockBits = 1 + 1 + Floats<W>::kExponentBits + 6 + kBlock<kRank> * (Word<W>::kBits + 1) + Word<W>::kBits;
-    // An odd number of words, so that threads find their slots in different banks. In its slot, a
-    // block of four axes exchanges its numbers first.
+    // A slot has an odd number of words (with four axes, of units of four words), so that the slots
+    // of adjacent threads begin in different banks. Before they encode a block of four axes, its
+    // threads exchange numbers in its slot.
     static constexpr u32 kMostWords = kThreadBlocks<kRank> * kBlockBits / 32 + 1;
     static constexpr u32 kSlotWords = kRank == 4 ? aligned_up(kMostWords, 4) : kMostWords | 1;
     static_assert(kRank < 4 || (kSlotWords >= kBlock<4> * sizeof(W) / 4 && kSlotWords % 8 == 4), "room for cells, and as they begin");
-    // Blocks of four numbers need the longest slots. GPUs of compute capability 7.5 allow 64 KiB, which is too little for words of 64 bits; 8.6, 8.9 and
-    // 12.0 allow 99.
+    // Blocks of four numbers need the longest slots. Compute capability 7.5 allows 64 KiB of shared
+    // memory per CTA, which is too little for words of 64 bits; 8.6, 8.9 and 12.0 allow 99 KiB.
     static constexpr u32 kImageWords = kRank > 1 ? 4096 : sizeof(W) == 4 ? 3072 : 1536;
     static_assert(kImageWords % (4 * kZfpThreads) == 0, "threads sum units up that are so far from each other");
     static constexpr u32 kMostBytes = sizeof(W) == 4 ? 64 << 10 : 99 << 10;
@@ -55,9 +58,9 @@ struct StreamShared {
     u64 start;
 };
 
-// Writes the words of a unit that also has bits of another section, or for which there is no room.
-// Of two sections that share a word, the one that comes second writes it. Both add their bits to
-// the `border` of the later section.
+// Writes the words of a unit that also has bits of another section, or for which there may be no
+// room. If two sections share a word, both add their bits to the `border` of the later section, and
+// the last one to do so writes the word.
 __device__ __forceinline__ void put_ends(uint4 unit, u32 at, u32* words, u32 n_kept, u32 phase, u32 last_bit, bool is_last, Section* section) {
     u32 own[4];
     split(unit, own);
@@ -94,7 +97,7 @@ __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
     const u32 table = shared_address(shared.codes), own = Slice<W, kRank>::own_address(shared.stage);
     u32 slot = shared_address(shared.slots) + t / kBlockThreads<kRank> * Shared::kSlotWords * 4;
 
-    // The thread's blocks.
+    // Encode the thread's blocks.
     u32 n_bits;
     {
         const W* const array = reinterpret_cast<const W*>(static_cast<const char*>(args.src) + chunk_number * args.src_stride);
@@ -122,7 +125,8 @@ __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
             writer.end_at(start + max(min(writer.n - start, chunk.max_bits()), chunk.min_bits()));
         };
         if constexpr (kRank == 4) {
-            // Threads without a block run along with the other threads of the warp.
+            // Threads without a block take part in the exchanges of their warp: they encode the
+            // chunk's last block, and discard the bits.
             QuarterWriter<Shared::kSlotWords> writer(slot);
             encode(writer, min(first, chunk.n_blocks - 1));
             n_bits = first < chunk.n_blocks ? writer.share(slot) : 0;
@@ -136,7 +140,7 @@ __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
         if (is_suspect) shared.is_suspect = 1;
     }
 
-    // The places of these bits.
+    // Find the positions of these bits.
     const u32 through = warp_inclusive_sum(n_bits);
     if (lane_id() == kWarp - 1) shared.warp_bits[warp] = through;
     __syncthreads();
@@ -167,11 +171,11 @@ __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
         if (shared.is_suspect) section.is_suspect = 1, atomicAdd(&scratch.chunk->n_suspects, 1);
     }
 
-    // The stream's words, in units of four, from that of the first bit on. The stream of a chunk
-    // that will be stored may exceed its room.
+    // The stream's words, in units of four, from the unit of the section's first bit on. The stream
+    // of a chunk that will be stored may exceed its room.
     const u64 first_word = start / 128 * 4, first_of_thread = first_word + 4 * t;
     u32* const words = reinterpret_cast<u32*>(static_cast<char*>(args.dst) + chunk_number * args.dst_stride + args.encoded.n_bytes) + first_word;
-    // In the smallest chunks, the header alone is longer than the stored frame.
+    // In the smallest chunks, the header of an encoded frame is longer than the whole stored frame.
     const u64 stored_bytes = args.stored.n_bytes + chunk.elements() * sizeof(W);
     const u64 room = (stored_bytes - min(stored_bytes, static_cast<u64>(args.encoded.n_bytes))) / 4;
     const u32 phase = static_cast<u32>(start % 128), last_bit = phase + all, n_words = (last_bit + 31) / 32;

@@ -12,8 +12,8 @@
 #include "planes.cuh"
 #include "quarters.cuh"
 
-// For every nine bits: bits of the plane, their number, the number of code bits that they took, and
-// whether no more follow.
+// For every nine bits of code: the bits of the plane that they encode, the number of these bits,
+// the number of code bits used, and whether the code of the plane ends.
 struct PlaneTable {
     static constexpr u32 kEntries = 512, kPlacesAt = 8, kLengthAt = 16, kEndsAt = 31;
     u32 entries[kEntries];
@@ -26,7 +26,7 @@ struct PlaneTable {
                     ++places, ++at;
                     continue;
                 }
-                // A 1 is only taken together with the bit after it.
+                // A 1 is used only together with the bit after it.
                 if (at == 8) break;
                 plane |= 1u << places++;
                 ends = !(code >> (at + 1) & 1);
@@ -39,22 +39,22 @@ struct PlaneTable {
 
 __device__ const PlaneTable kPlaneTable;
 
-// The table for a rank, which goes to shared memory.
+// The table for blocks of this rank, which is copied to shared memory.
 template <u32 kRank>
 struct PlanesOf {
     static constexpr u32 kEntries = kRank == 1 ? LinePlanes::kEntries : PlaneTable::kEntries;
     static __device__ __forceinline__ u32 entry(u32 i) { return kRank == 1 ? kLinePlanes.entries[i] : kPlaneTable.entries[i % PlaneTable::kEntries]; }
 };
 
-// A stream in shared memory, followed by this many words of zeros. If blocks are fixed and the
-// threads' words are apart, arbitrary words follow it, since nothing after the bits of a block
-// matters.
+// A stream in shared memory, followed by kZeroWords words of zeros. If blocks have a fixed size and
+// padding separates the threads' words, arbitrary words follow it: no bits after those of a block
+// affect the result.
 constexpr u32 kZeroWords = 4;
 struct SharedWords {
     u32 address;
     u32 n_words;
 
-    // Four words from word i on.
+    // Returns four words from word i on.
     __device__ __forceinline__ uint4 load(u32 i) const {
         const u32 at = address + 4 * min(i, n_words);
         return make_uint4(load_shared_4(at), load_shared_4(at + 4), load_shared_4(at + 8), load_shared_4(at + 12));
@@ -76,16 +76,17 @@ struct GlobalWords {
     __device__ __forceinline__ u32 pair(u32 place) const { return __funnelshift_r(word(place / 32), word(place / 32 + 1), place); }
 };
 // A stream in global memory. Each thread has its next words in shared memory: its window. Other
-// words are read directly. After the end follow up to three words of other data, which only damaged
-// streams reach.
+// words are read from global memory. A window may contain up to three words of other data after the
+// stream's end, which are read only if the stream is damaged.
 struct WindowWords {
     static constexpr u32 kUnits = 16, kWords = 4 * kUnits;
-    // Words from one thread's window to the next, so that windows begin in different banks.
+    // Distance in words between the windows of adjacent threads. It is odd, so that windows begin
+    // in different banks.
     static constexpr u32 kStride = kWords + 1;
 
-    GlobalWords stream;  // begins with a unit
+    GlobalWords stream;  // begins at a multiple of 16 bytes
     u32 address;         // of the thread's window
-    u32 first;           // word of the stream
+    u32 first;           // index in the stream of the window's first word
 
     __device__ __forceinline__ WindowWords(const GlobalWords& stream, const u32* windows, u32 place)
         : stream(stream), address(shared_address(windows) + 4 * kStride * threadIdx.x), first(place / 32 - kWords) {}
@@ -101,15 +102,16 @@ struct WindowWords {
         const u32 at = address + 4 * (i - first);
         return __funnelshift_r(load_shared_4(at), load_shared_4(at + 4), place);
     }
-    // Whether any thread of the warp has another block. If any has fewer words left than are
-    // wanted, the windows of all threads move to their places. Called by the whole warp.
+    // Whether any thread of the warp has another block. If the window of any such thread contains
+    // fewer than `n_wanted` further words, the windows of all threads are moved to their current
+    // positions. Called by the whole warp.
     __device__ __forceinline__ bool goes_on(bool has_next, u32 place, u32 n_wanted) {
         const u32 next = place / 32;
         const bool is_short = has_next && static_cast<s32>(min(next + n_wanted, stream.n_words) - first) > static_cast<s32>(kWords);
         if (likely(!__any_sync(kAllLanes, is_short))) return __any_sync(kAllLanes, has_next);
         first = next / 4 * 4;
         __syncwarp();
-        // Half a warp fills the window of a thread.
+        // Half a warp fills the window of one thread.
         const u32 own = 4 * (lane_id() % kUnits), windows = address - 4 * kStride * lane_id();
 #pragma unroll 4
         for (u32 k = 0; k < kUnits; ++k) {
@@ -129,7 +131,7 @@ struct BitReader {
     Words words;
     u32 place;
 
-    // Returns the next 32 bits; and takes the next `n` bits.
+    // peek() returns the next 32 bits. get() returns the next n bits and advances past them.
     __device__ __forceinline__ u32 peek() const { return words.pair(place); }
     __device__ __forceinline__ u32 get(u32 n) {
         const u32 bits = peek() & low_bits(0u, n);
@@ -138,8 +140,8 @@ struct BitReader {
     }
 };
 
-// The lane's part of the first n bits of a plane of a block of four axes. They are verbatim, from
-// bit `start` on.
+// The lane's part of the first n bits of a plane of a block of four axes. These bits are verbatim
+// in the stream, from bit `start` on.
 template <typename Words>
 __device__ __forceinline__ u64 plain_quarter(const Words& words, u32 start, u32 n) {
     const u32 first = kQuarterNumbers * quarter();
@@ -148,15 +150,16 @@ __device__ __forceinline__ u64 plain_quarter(const Words& words, u32 start, u32 
     const u64 bits = static_cast<u64>(__funnelshift_r(four.y, four.z, start)) << 32 | __funnelshift_r(four.x, four.y, start);
     return bits & low_bits(u64{0}, min(n - first, kQuarterNumbers));
 }
-// The lane's part of a few bits that are in the plane from bit `at` on.
+// The lane's part of `bits`, which are bits of the plane from bit `at` on.
 __device__ __forceinline__ u64 part_of_quarter(u32 bits, u32 at) {
     const u32 ahead = at - kQuarterNumbers * quarter(), behind = 0 - ahead;
     return ahead < kQuarterNumbers ? static_cast<u64>(bits) << ahead : behind < 32 ? bits >> behind : 0;
 }
 
-// Decodes the next plane. Its bits end before place `end`. The first `n_coded` bits are verbatim;
-// their number grows. For a block of four axes all four lanes read the code, as it determines the
-// place of the next plane. Each lane gets its own 64 bits of the plane.
+// Decodes the next plane from bits before position `end`. The first `n_coded` bits of the plane are
+// verbatim; updates `n_coded` for the next plane. For a block of four axes, all four lanes read the
+// whole code, since it determines the position of the next plane. Each lane returns its own 64 bits
+// of the plane.
 template <u32 kRank, typename Words>
 __device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u32 end, u32& n_coded) {
     constexpr u32 n = kBlock<kRank>;
@@ -188,7 +191,7 @@ __device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u3
     }
     u32 place = start + coded;
     if (coded < n) {
-        // `rest` has this many bits, from the group-test bit on.
+        // Number of known bits in `rest`, which begins with the group-test bit.
         u32 n_rest = kRank == 2 ? 32 - coded : 32;
         for (;;) {
             // Bits past the end are zeros, and look like places without a 1. If the code is cut off
@@ -201,7 +204,8 @@ __device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u3
                 found |= 1u << places++;
             }
             if (coded + places + !ends >= n) {
-                // The last number has the 1: only those before it are coded.
+                // The 1 is that of the last number, which is implied: only the numbers before it
+                // are coded.
                 places = n - 1 - coded;
                 found &= low_bits(0u, places);
                 length = 1 + places + __popc(found);
@@ -210,7 +214,8 @@ __device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u3
             plane |= kRank == 4 ? part_of_quarter(found, coded) : static_cast<u64>(found) << coded;
             coded += places, place += length;
             if (ends || coded == n) break;
-            // The bit before this place stands in for a group-test bit of 1.
+            // The table expects a group-test bit of 1, for which the bit before this position is
+            // replaced.
             --place;
             n_rest -= length - 1;
             rest = n_rest >= 9 ? rest >> (length - 1) : reader.words.pair(place);
@@ -265,8 +270,8 @@ __device__ __forceinline__ void get_slices(BitReader<Words>& reader, u32 table, 
     }
 }
 
-// Reads `precision` planes of a block, the highest first, as far as there are bits before place
-// `end`. The other planes are zeros.
+// Reads `precision` planes of a block, the highest first, as far as there are bits before position
+// `end`. All other planes are zeros.
 template <typename W, u32 kRank, typename Words>
 __device__ __forceinline__ void get_planes(BitReader<Words>& reader, u32 table, u32 own, W (&v)[kOwnNumbers<kRank>], u32 precision, u32 end) {
     if constexpr (kRank == 1) {
@@ -276,13 +281,13 @@ __device__ __forceinline__ void get_planes(BitReader<Words>& reader, u32 table, 
     }
 }
 
-// How the integers of a block become elements.
+// How the integers of a block are converted to elements: they are scaled by 2^e if `is_scaled`.
 struct Form {
     s32 e;
     bool is_scaled;
 };
 
-// Reads a block from the stream, or the thread's part of it.
+// Reads the integers of a block from the stream, or of the thread's part of it.
 template <typename W, u32 kRank, typename Lines, typename Words>
 __device__ __forceinline__ Form read_block(BitReader<Words>& reader, u32 table, u32 own, const Chunk& chunk, s32 minexp, W (&v)[kOwnNumbers<kRank>]) {
     using F = Floats<W>;
@@ -309,8 +314,8 @@ __device__ __forceinline__ Form read_block(BitReader<Words>& reader, u32 table, 
     return Form{e, is_scaled};
 }
 
-// Makes the words of the elements from that, including padding. Four lanes that share a block
-// exchange numbers in `cells`.
+// Converts the integers of a block to the words of its elements, including padding. Four lanes that
+// share a block exchange numbers in `cells`.
 template <typename W, u32 kRank, typename Lines>
 __device__ __forceinline__ void restore_block(W (&v)[kOwnNumbers<kRank>], const Chunk& chunk, const Form& form, u32 cells) {
 #pragma unroll

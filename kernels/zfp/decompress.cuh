@@ -1,9 +1,10 @@
-// Decompression: one thread per group of 256 elements, or with fixed blocks per 64 elements. It
-// decodes one block after another in registers. Four threads share a block of four axes.
+// Decompression. A thread decodes a group of 256 elements, or 64 elements if blocks have a fixed
+// size, one block after another in registers. Four threads share a block of four axes.
 //
-// The stream of a CTA's sections is copied to shared memory and summed on the way. If there is too
-// little room for it, it is only summed, and warps copy the words that their threads read next.
-// (Blocks of four axes are read in place.) Everything after the stream is summed in equal shares.
+// The part of the stream with a CTA's sections is copied to shared memory, and added to the
+// checksum on the way. If it does not fit there, it is only added to the checksum, and each warp
+// copies the words that its threads read next. (Blocks of four axes are read from global memory
+// instead.) The rest of the payload is divided evenly among the CTAs, which add it to the checksum.
 
 #pragma once
 
@@ -16,7 +17,7 @@
 #include "layout.cuh"
 #include "../stage/boxes.cuh"
 
-// Contents of a payload's tail, and whether they can be true.
+// Contents of a payload's tail, and whether they are plausible (is_sound).
 template <u32 kRank>
 struct Tail {
     u64 bits;
@@ -41,7 +42,7 @@ struct Tail {
 
 template <typename W, u32 kRank>
 struct DecodeShared {
-    // Words of the stream, with room for kZeroWords and a word for each thread.
+    // Words of the stream, with room for zeros after them, and for a word of padding per thread.
     static constexpr u32 kImageWords = 10240;
     static constexpr u32 kRoom = kImageWords - kZfpThreads - 2 * kZeroWords;
     static_assert(kZfpThreads / kQuarterLanes * kCellWords <= kImageWords, "where blocks of four axes share their numbers out");
@@ -56,27 +57,29 @@ struct DecodeShared {
     CtaSums<kZfpWarps> sums;
 };
 
-// The most bits of a section that the u16 lengths of its groups allow.
+// Maximum number of bits of a section: the lengths of its groups are u16.
 constexpr u32 kMostSectionBits = kGroups * 0xffff;
 
-// Places of a CTA's sections in the stream, and of the thread's group in them.
+// Positions in the stream, in bits, of a CTA's sections and of the thread's group or blocks.
 struct OwnBits {
-    u64 start, end;  // of all sections
-    u64 own;         // of the thread
-    u32 n_own;
+    u64 start, end;  // of all sections of the CTA
+    u64 own;         // start of the thread's bits
+    u32 n_own;       // number of the thread's bits
     u32 damage;
 };
 
-// The blocks of a thread. It decodes those before `end_wanted`.
+// The blocks [first, end) of a thread. It decodes only those before `end_wanted`.
 struct OwnBlocks {
     u32 first, end, end_wanted;
 };
 
-// Sections of a CTA.
+// Number of sections that a CTA decodes.
 template <u32 kRank>
 __device__ __forceinline__ u32 n_own_sections(const Chunk& chunk) { return kRank == 4 || chunk.has_fixed_blocks() ? 1 : kZfpThreads / kGroups; }
 
-// If no block of a section is wanted, the lengths of its groups do not matter.
+// Finds and validates the positions of a CTA's sections. The lengths of a section's groups must add
+// up to its length only if a block of the section is wanted. `is_wanted`: a block of the thread is
+// wanted.
 template <u32 kRank>
 __device__ __forceinline__ OwnBits find_bits(const Sections<kRank>& sections, const Tail<kRank>& tail, const char* payload, u32 first_section, u32 n_sections,
                                              bool is_wanted) {
@@ -93,7 +96,7 @@ __device__ __forceinline__ OwnBits find_bits(const Sections<kRank>& sections, co
     const unsigned short* const groups = reinterpret_cast<const unsigned short*>(ends + sections.sections());
     const u32 section = first_section + (kRank == 4 ? 0 : threadIdx.x / kWarp), last = first_section + n_sections - 1;
     found.start = first_section ? ends[first_section - 1] : 0, found.end = ends[last];
-    // A warp has the groups of a section.
+    // Each lane has one group of a section.
     const u32 group = section * kGroups + lane_id();
     const bool exists = group < sections.groups();
     found.n_own = exists ? groups[group] : 0;
@@ -101,14 +104,14 @@ __device__ __forceinline__ OwnBits find_bits(const Sections<kRank>& sections, co
     bool is_sound = found.start <= found.end && found.end <= tail.bits && (last + 1 < sections.sections() || found.end == tail.bits);
     if (section <= last) {
         const u64 before = section ? ends[section - 1] : 0, end = ends[section];
-        // No section is longer than its groups can be, even if the lengths of groups do not matter.
-        // So words and places of a CTA fit 32 bits.
+        // Even if no block is wanted, a section must not exceed the maximum number of bits. So word
+        // and bit positions within a CTA's sections fit 32 bits.
         is_sound &= before <= end && before >= found.start && end <= found.end && end - before <= kMostSectionBits;
         if (__any_sync(kAllLanes, is_wanted)) is_sound &= end - before == all;
         found.own = before + through - found.n_own;
     }
     if (kRank == 4) {
-        // A block of four axes is a group.
+        // A block of four axes is a group. Get the position of the block that the thread shares.
         const u32 of_block = threadIdx.x / kQuarterLanes;
         found.own = __shfl_sync(kAllLanes, found.own, of_block), found.n_own = __shfl_sync(kAllLanes, found.n_own, of_block);
     }
@@ -146,7 +149,8 @@ struct WholeArray {
     __device__ __forceinline__ bool touches(const BlockPlace<kRank>&, u32 = 4) const { return true; }
 };
 
-// Destination: a region of the array. It merges the two slowest axes of four.
+// Destination of elements: a region of the array. Of four axes, the two slowest are merged into
+// one.
 template <typename W, u32 kRank>
 struct PartOfArray {
     static constexpr bool kIsRegion = true;
@@ -156,7 +160,7 @@ struct PartOfArray {
     __device__ __forceinline__ PartOfArray(const DecompressArgs<Chunk>& args, char* array)
         : array(reinterpret_cast<W*>(array)), region(static_cast<const RegionArgs<Chunk>&>(args).region) {}
 
-    // Finds the places of an element on the axes x, y and z.
+    // Converts the offset of an element in the array to its positions on the axes x, y and z.
     __device__ __forceinline__ void split_offset(u64 offset, u64 (&at)[kRank]) const {
 #pragma unroll
         for (u32 k = 0; k < kRank; ++k) {
@@ -201,8 +205,9 @@ struct PartOfArray {
         for (u32 k = 0; k < kRank; ++k) is_wanted &= region.find(2 - k, at[k], own[k]);
         if (is_wanted) array[number(own)] = word;
     }
-    // Whether the region has any element of a block with this many places along the slowest axis.
-    // After the places of a cube follow those of another one.
+    // Whether the region contains any element of a block. `n_slowest` is the extent of the block
+    // along the slowest axis. It may be below 4 for a cube of a block of four axes: then the next
+    // cube follows on the merged axis.
     __device__ __forceinline__ bool touches(const BlockPlace<kRank>& place, u32 n_slowest = 4) const {
         u64 at[kRank];
         split_offset(place.start, at);
@@ -226,7 +231,7 @@ __device__ __forceinline__ OwnBlocks own_blocks(const Chunk& chunk, u32 first_se
     return blocks;
 }
 
-// Sums the words of the payload from `first` to before `end`.
+// Adds words [first, end) of the payload to the checksum.
 __device__ __forceinline__ void sum_words(const u32* payload, u64 first, u64 end, Sums& sums) {
     StridedSums<kZfpThreads> word_sums(first + threadIdx.x);
 #pragma unroll 4
@@ -234,14 +239,15 @@ __device__ __forceinline__ void sum_words(const u32* payload, u64 first, u64 end
     word_sums.finish(first + threadIdx.x, sums);
 }
 
-// Units that a thread loads at a time.
+// Number of units of 16 bytes that a thread loads at a time.
 constexpr u32 kBatch = 4;
 
-// Most blocks have fewer words, including those that are loaded after them.
+// An estimate that most blocks do not exceed: the number of words of a block, including words that
+// are loaded past its end.
 template <typename W, u32 kRank>
 constexpr u32 kWordsOfBlock = kBlock<kRank> * sizeof(W) * 3 / 32 + 6;
 
-// Decodes the sections of a CTA. Their places in the stream are sound.
+// Decodes the sections of a CTA, whose positions in the stream have been validated.
 template <typename W, u32 kRank, typename Lines, typename Target>
 __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, DecodeShared<W, kRank>& shared, const Sections<kRank>& sections,
                                             const Tail<kRank>& tail, const OwnBits& own, const OwnBlocks& blocks, u32 first_section, const Target& target,
@@ -250,17 +256,17 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
     const Chunk& chunk = sections.chunk;
     const u32 t = threadIdx.x;
     const u32* const payload = reinterpret_cast<const u32*>(tile.payload);
-    // The words are copied in units of four.
+    // Words are copied in units of four, so the first word is a multiple of four.
     const u64 stream_words = Sections<kRank>::stream_bytes(tail.bits) / 4, first_word = own.start / 128 * 4;
     const bool is_last = first_section + n_own_sections<kRank>(chunk) >= sections.sections();
     const u32 n_words = static_cast<u32>((is_last ? stream_words : (own.end + 31) / 32) - first_word);
     const u32* const stream = payload + first_word;
-    // If threads begin a multiple of four words apart, one more word separates them, which puts
-    // them in different banks.
+    // If the bits of adjacent threads begin a multiple of four words apart, one word of padding
+    // separates them, so that they are in different banks.
     const u32 own_bits = kThreadBlocks<kRank> * chunk.max_bits();
     const bool is_padded = chunk.has_fixed_blocks() && own_bits % 128 == 0, has_room = n_words <= Shared::kRoom;
     {
-        // The tile before sums the words that it has begun.
+        // Words that begin in the previous tile are added to the checksum by that tile.
         const u32 n_begun = static_cast<u32>((own.start + 31) / 32 - first_word);
         const SmallDivisor own_words(is_padded ? own_bits / 32 : 1);
         UnitSums<kZfpThreads> unit_sums(first_word + 4 * t);
@@ -269,7 +275,7 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
             uint4 units[kBatch];
 #pragma unroll
             for (u32 k = 0; k < kBatch; ++k) {
-                // A tail follows the words in the payload.
+                // A unit may extend past the stream's words, since the payload's tail follows them.
                 const u32 i = from + k * 4 * kZfpThreads;
                 units[k] = i < n_words ? *reinterpret_cast<const uint4*>(stream + i) : uint4{};
             }
@@ -299,7 +305,7 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
         const u64 rest = tile.n_bytes / 4 - stream_words, share = (rest + tile.tiles - 1) / tile.tiles, first = min(tile.tile * share, rest);
         sum_words(payload, stream_words + first, stream_words + min(first + share, rest), sums);
     }
-    // Zeros follow the last words.
+    // Write zeros after the last word.
     if (has_room && !is_padded) {
         __syncthreads();
         if (t < kZeroWords) shared.image[n_words + t] = 0;
@@ -323,7 +329,8 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
             W v[kOwnNumbers<kRank>] = {};
             Form form{};
             if (is_wanted) form = read_block<W, kRank, Lines>(reader, table, stage, chunk, tail.minexp, v);
-            // Numbers are exchanged in the memory of the stream.
+            // Numbers are exchanged in the shared memory that contains the stream, which is no
+            // longer read after this barrier.
             if (!__syncthreads_or(is_wanted)) return;
             restore(v, form);
             if (is_wanted) target.store(v, own_part(grid, grid.place(blocks.first)));
@@ -352,7 +359,7 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
     const u32 n_sections = min(n_own_sections<kRank>(chunk), sections.sections() - first_section);
 #pragma unroll 1
     for (u32 section = first_section; section < first_section + n_sections; ++section) {
-        // If there are several sections, a warp has the groups of one.
+        // If there are several sections, each warp has the groups of one of them.
         const bool is_of_section = n_sections == 1 || section == first_section + t / kWarp;
         if (!__syncthreads_or(is_of_section && blocks.first < blocks.end_wanted)) continue;
         const u32 before = section ? payload[ends_at + section - 1] : 0, end = payload[ends_at + section];

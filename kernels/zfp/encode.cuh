@@ -1,10 +1,11 @@
 // Encodes bit planes of a block.
 //
-// After the verbatim bits, a plane's code depends on its other bits x. The code starts with a 1,
-// followed by x up to its highest 1. After every 1 of x it has a 1, but after the last one a 0. If
-// x is 0, the code is a single 0. So eight bits of x become up to 17 bits of code, which a table
-// contains. The codes of all planes together pass each place only once, so this is hardly more than
-// one lookup per plane. Blocks of four numbers are written differently (line.cuh).
+// A plane consists of verbatim bits, followed by the code of its other bits x. If x is 0, the code
+// is a single 0. Otherwise it is a 1, followed by the bits of x from the lowest to the highest 1;
+// after each 1 of x, a 1 is inserted, but after the highest one a 0. So eight bits of x become up
+// to 17 bits of code, which a table contains. Each number is coded like this in one plane only: in
+// all following planes, its bits are verbatim. So there is hardly more than one lookup per plane.
+// Blocks of four numbers are written differently (line.cuh).
 
 #pragma once
 
@@ -13,7 +14,8 @@
 #include "line.cuh"
 #include "planes.cuh"
 
-// For every byte x: its code, the length of the code, and that of x.
+// For every byte x: its code, the length of the code, and the number of bits of x up to its highest
+// 1.
 struct CodeTable {
     static constexpr u32 kLengthAt = 20, kPlacesAt = 28, kMask = (1 << kLengthAt) - 1;
     u32 entries[256];
@@ -34,7 +36,7 @@ struct CodeTable {
 
 __device__ const CodeTable kCodeTable;
 
-// The table for a rank, which goes to shared memory.
+// The table for blocks of this rank, which is copied to shared memory.
 template <u32 kRank>
 struct CodesOf {
     static constexpr u32 kEntries = kRank == 1 ? LineCodes::kEntries : 256;
@@ -43,8 +45,8 @@ struct CodesOf {
 
 // Writes consecutive bits to shared memory, the first one lowest.
 struct BitWriter {
-    u32 address;            // of the last word
-    u32 word = 0, n = 0;    // that word; total bits
+    u32 address;            // of the current word
+    u32 word = 0, n = 0;    // the current word; total number of bits
 
     __device__ __forceinline__ explicit BitWriter(u32 address) : address(address) {}
 
@@ -58,7 +60,7 @@ struct BitWriter {
         }
         n = next;
     }
-    // Cuts or pads the bits to `wanted` bits.
+    // Truncates the bits to `wanted` bits, or pads them with zeros.
     __device__ __forceinline__ void end_at(u32 wanted) {
         if (wanted < n) {
             const u32 back = n / 32 - wanted / 32;
@@ -72,12 +74,13 @@ struct BitWriter {
     }
 };
 
-// Adds the code of a plane of n numbers. The first `coded` bits are verbatim; their number grows.
+// Writes the code of a plane. Its first `coded` bits are verbatim; updates `coded` for the next
+// plane.
 template <u32 kRank>
 __device__ __forceinline__ void put_plane(BitWriter& writer, u32 table, u64 plane, u32& coded) {
     constexpr u32 n = kBlock<kRank>;
     const u32 low = static_cast<u32>(plane), high = static_cast<u32>(plane >> 32);
-    u32 before = 0, n_before = 0;  // bits before the next code, if in the same word
+    u32 before = 0, n_before = 0;  // bits to be written together with the next code
     if (kRank == 2) {
         before = low & low_bits(0u, coded), n_before = coded;
     } else {
@@ -90,11 +93,12 @@ __device__ __forceinline__ void put_plane(BitWriter& writer, u32 table, u64 plan
         return;
     }
     u64 rest = kRank == 2 ? low >> coded : plane >> coded;
-    u32 skipped = 0;  // bits of a code that were put before
+    u32 skipped = 0;  // bits of the next code that are already written
     while (rest > 0xff) {
         const u32 byte = static_cast<u32>(rest) & 0xff, entry = load_shared_4(table + 4 * byte);
         const u32 length = entry >> CodeTable::kLengthAt & 0xff, places = entry >> CodeTable::kPlacesAt;
-        // The last bit of this code must not end the plane, and all of the byte must be coded.
+        // Another 1 follows: the last bit of this code must not end the plane, and all bits of the
+        // byte must be coded.
         const u32 code = (entry & CodeTable::kMask) | 1u << (length - 1);
         writer.put(code >> skipped << n_before | before, length + 8 - places - skipped + n_before);
         before = 0, n_before = 0;
@@ -104,7 +108,7 @@ __device__ __forceinline__ void put_plane(BitWriter& writer, u32 table, u64 plan
     u32 code = (entry & CodeTable::kMask) >> skipped, length = (entry >> CodeTable::kLengthAt & 0xff) - skipped;
     coded += entry >> CodeTable::kPlacesAt;
     if (coded == n) {
-        // The 1 at the end of a block is implied, and nothing follows it.
+        // The last number's 1 is implied, and no bit follows it.
         length -= 2;
         code &= low_bits(0u, length);
     }
@@ -140,8 +144,8 @@ __device__ __forceinline__ void put_slices(BitWriter& writer, u32 table, u32 own
     }
 }
 
-// Adds `precision` planes of a block, the highest first, until the writer has `limit` bits or more.
-// `own` is the thread's place for a slice in shared memory.
+// Writes `precision` planes of a block, the highest first, until the writer has `limit` bits or
+// more. `own` is the address in shared memory where the thread keeps a slice.
 template <typename W, u32 kRank>
 __device__ __forceinline__ void put_planes(BitWriter& writer, u32 table, u32 own, const W (&v)[kBlock<kRank>], u32 precision, u32 limit) {
     if constexpr (kRank == 1) {

@@ -1,7 +1,7 @@
-// Encodes bit planes of a block of four axes. The code of a plane is that of encode.cuh. A lane has
-// 64 of its 256 bits, and makes their part of the code once it knows which lane has the last 1. All
-// lanes before that one code all their places, and lanes after it none. The lengths of these
-// strings give their places.
+// Encodes bit planes of a block of four axes. The code of a plane is that of encode.cuh. Each of
+// four lanes has 64 of its 256 bits, and encodes them once it knows which lane has the last 1:
+// lanes before that one code all their bits, and lanes after it none. The lengths of these codes
+// give the position of each lane's code.
 
 #pragma once
 
@@ -9,32 +9,33 @@
 #include "encode.cuh"
 #include "quarters.cuh"
 
-// Bits of a block, which four lanes write to its slot in shared memory. All lanes know the number
-// of bits.
+// Writes the bits of a block: four lanes write to the block's slot in shared memory. All of them
+// know the number of bits.
 template <u32 kSlotWords>
 struct QuarterWriter {
     u32 slot;              // address
-    u32 head = 0, n = 0;   // the first bits, until begin(); total bits
+    u32 head = 0, n = 0;   // the first bits, which begin() writes; total number of bits
 
     __device__ __forceinline__ explicit QuarterWriter(u32 slot) : slot(slot) {}
 
-    // Appends to the first bits; fewer than 32 in total.
+    // Appends to the first bits, which are fewer than 32 in total.
     __device__ __forceinline__ void put(u32 bits, u32 length) { head |= bits << n, n += length; }
-    // Writes the first bits; all other bits are zeros.
+    // Writes the first bits, and fills the rest of the slot with zeros.
     __device__ __forceinline__ void begin() const {
         static_assert(kSlotWords % 4 == 0, "whole units");
 #pragma unroll 1
         for (u32 i = quarter(); i < kSlotWords / 4; i += kQuarterLanes) store_shared_16(slot + 16 * i, make_uint4(i ? 0 : head, 0, 0, 0));
         __syncwarp();
     }
-    // Cuts or pads the bits to `wanted` bits. Zeros follow them.
+    // Truncates the bits to `wanted` bits, or pads them with the zeros of the slot.
     __device__ __forceinline__ void end_at(u32 wanted) {
         __syncwarp();
         const u32 last = slot + wanted / 32 * 4;
         if (wanted < n && quarter() == 0) store_shared_4(last, load_shared_4(last) & low_bits(0u, wanted % 32));
         n = wanted;
     }
-    // The bits that a lane copies from the slot: a quarter of them, in whole words.
+    // Returns the number of bits that a lane copies from the slot, a quarter in whole words, and
+    // sets `address` to their address.
     __device__ __forceinline__ u32 share(u32& address) const {
         const u32 most = (n + 127) / 128 * 32, first = min(quarter() * most, n);
         address = slot + first / 8;
@@ -42,11 +43,12 @@ struct QuarterWriter {
     }
 };
 
-// Adds consecutive bits to zeros in shared memory, where other lanes add theirs.
+// Writes consecutive bits to shared memory. The bits are ORed into zeros, since other lanes write
+// to the same words.
 struct BitAdder {
     u32 words;     // address
-    u32 at;        // the next bit
-    u32 word = 0;  // bits to be added at that place
+    u32 at;        // position of the next bit
+    u32 word = 0;  // pending bits of the word at that position
 
     // Appends up to 32 bits. All bits above them must be 0.
     __device__ __forceinline__ void put(u32 bits, u32 length) {
@@ -63,9 +65,9 @@ struct BitAdder {
     }
 };
 
-// Adds the code of a plane; the lane has the part `plane` of its bits. The first `coded` bits of
-// the whole plane are verbatim; their number grows. Called by all lanes of a warp; blocks that are
-// done add nothing.
+// Writes the code of a plane. `plane` is the lane's part of its bits. The first `coded` bits of the
+// whole plane are verbatim; updates `coded` for the next plane. Called by all lanes of a warp;
+// lanes of finished blocks (is_done) write nothing.
 template <typename Writer>
 __device__ __forceinline__ void put_quarter(Writer& writer, u32 table, u64 plane, u32& coded, bool is_done) {
     const u32 q = quarter(), first = kQuarterNumbers * q, lane_of_block = lane_id() - q;
@@ -76,8 +78,8 @@ __device__ __forceinline__ void put_quarter(Writer& writer, u32 table, u64 plane
     const u32 end = some ? end_of_last : coded;
     const bool is_first = coded / kQuarterNumbers == q, is_last = q == last, is_full = some && end == kBlock<4>;
     u32 left = some && q <= last ? is_last ? bit_length(rest) : kQuarterNumbers - plain : 0;
-    // The group-test bit, and a bit after every 1. The 1 at the end of a block is implied, and
-    // nothing follows it.
+    // Besides the plane's bits, there are a group-test bit and a bit after every 1. The last
+    // number's 1 is implied, and no bit follows it.
     const u32 length = plain + is_first + left + __popcll(rest) - (is_full && q + 1 == kQuarterLanes ? 2 : 0);
     u32 lengths = length << 8 * q;
     lengths |= __shfl_xor_sync(kAllLanes, lengths, 1);
@@ -95,7 +97,8 @@ __device__ __forceinline__ void put_quarter(Writer& writer, u32 table, u64 plane
         const u32 of_code = entry >> CodeTable::kLengthAt & 0xff, places = entry >> CodeTable::kPlacesAt;
         u32 code = entry & CodeTable::kMask, n_bits = of_code + n - places;
         if (!is_last || left > n) {
-            // The last bit of this code must not end the plane, and all places must be coded.
+            // Another 1 follows: the last bit of this code must not end the plane, and all n bits
+            // must be coded.
             code |= 1u << (of_code - 1);
         } else if (is_full) {
             n_bits -= 2;
@@ -107,8 +110,8 @@ __device__ __forceinline__ void put_quarter(Writer& writer, u32 table, u64 plane
     adder.finish();
 }
 
-// Adds the planes of blocks like put_planes(). Called by all lanes of a warp, which continue as
-// long as any block has planes left.
+// Writes the planes of blocks, like put_planes(). Called by all lanes of a warp, which continue as
+// long as any of their blocks has planes left.
 template <typename W, typename Writer>
 __device__ __forceinline__ void put_quarters(Writer& writer, u32 table, u32 own, const W (&v)[kQuarterNumbers], u32 precision, u32 limit) {
     using S = Slice<W, 4>;

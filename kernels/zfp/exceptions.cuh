@@ -1,7 +1,9 @@
-// Elements of a section whose words differ from those in its blocks: filled elements, which all
-// have the same word, and outliers (`outliers`). Called by all threads of a CTA.
+// Exceptions: elements of a section whose words are not those decoded from its blocks. They are
+// filled elements, which all have the same word, and outliers, which have words of their own. The
+// functions are called by all threads of a CTA.
 //
-//   u16 filled, u16 outliers, u16 bytes of the bitmap of each | fill value | fill mask | outlier bitmap | outlier words
+//   u16 filled, u16 outliers, u16 bytes of the bitmap of each
+//   | fill value | fill mask | outlier bitmap | outlier words
 
 #pragma once
 
@@ -11,12 +13,12 @@
 #include "layout.cuh"
 
 constexpr u32 kExceptionHead = 8;
-constexpr u32 kPlainBitmap = kSectionElements / 8;  // bytes of marks that are not coded
-constexpr u32 kCodedBitmap = 1 << 15;
+constexpr u32 kPlainBitmap = kSectionElements / 8;  // bytes of a bitmap that is not coded
+constexpr u32 kCodedBitmap = 1 << 15;               // flag in the size of a coded bitmap
 constexpr u32 kBitmapWords = kSectionElements / kBitmapWordBits;
 constexpr u32 kOwnBitmapWords = kBitmapWords / kZfpThreads;
 
-// The element at a place of a section.
+// The element at index `place` of a section, whose blocks include their padding.
 template <u32 kRank>
 struct PlacedElement {
     BlockPlace<kRank> block{};
@@ -32,21 +34,21 @@ struct PlacedElement {
     }
 };
 
-// Marks in coded form: a thread has two words. Also the counts before a thread's own words, and in
-// all.
+// The coded form of a bitmap, of which a thread has two words. Also counts the nonzero words and
+// their nonzero bytes, before the thread's own words and in all.
 struct OwnBitmap {
     static constexpr u32 kBytesAt = 16;
 
     u32 words[kOwnBitmapWords];
     u32 nonzero, bytes_before, n_bytes_nonzero, n_nonzero;
 
-    // A bit for each byte of a word that is not 0.
+    // Mask of the nonzero bytes of a word.
     static __device__ __forceinline__ u32 bytes_of(u32 word) {
         const u32 high = (((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word) & 0x80808080u;
         return (high >> 7 & 1) | (high >> 14 & 2) | (high >> 21 & 4) | (high >> 28 & 8);
     }
 
-    // Has barriers.
+    // Contains barriers.
     __device__ __forceinline__ OwnBitmap(const u32 (&own)[kOwnBitmapWords], u32 (&totals)[kZfpWarps]) {
         u32 count = 0;
 #pragma unroll
@@ -71,7 +73,7 @@ struct OwnBitmap {
     __device__ __forceinline__ u32 values_at() const { return kPresence + (n_nonzero + 1) / 2; }
     __device__ __forceinline__ u32 n_bytes() const { return values_at() + n_bytes_nonzero; }
 
-    // Adds the coded marks to zeros in shared memory, from a byte that is aligned to words.
+    // Adds the coded bitmap to zeros in shared memory.
     __device__ __forceinline__ void write(u32* to) const {
         const u32 address = shared_address(to);
         u32 n = nonzero, value = values_at() + bytes_before;
@@ -90,7 +92,8 @@ struct OwnBitmap {
     }
 };
 
-// Exceptions of a section in compression. All but the words of outliers is in shared memory.
+// Exceptions of a section in compression. Everything except the words of outliers is in shared
+// memory.
 template <typename W>
 struct ExceptionShared {
     u32 fill_mask[kBitmapWords], outliers[kBitmapWords];
@@ -122,9 +125,10 @@ struct WrittenExceptions {
         return all;
     }
 
-    // Makes the exceptions of a section, which are marked in `outliers`. Afterwards `outliers` only
-    // has outliers. `load` returns the word of the element at a place. Has barriers, the first at
-    // once.
+    // Divides the exceptions of a section, which are marked in shared.outliers, into filled
+    // elements and outliers, and writes everything but the words of outliers to shared memory.
+    // Afterwards, shared.outliers marks only outliers. `load` returns the word of the element at a
+    // place. Contains barriers, one of them at the start.
     template <typename Load>
     __device__ __forceinline__ void make(ExceptionShared<W>& shared, Load load) {
         const u32 t = threadIdx.x;
@@ -162,7 +166,7 @@ struct WrittenExceptions {
             const u32 i = kOwnBitmapWords * t + k;
             changes[k] = fill_mask[k] ^ __funnelshift_l(i ? shared.fill_mask[i - 1] : 0, fill_mask[k], 1);
         }
-        // There is always a filled element.
+        // The first exception is a filled element, so there is at least one.
         u32 at = kExceptionHead + sizeof(W);
         const u32 of_fill = write_bitmap(shared, at, changes, fill_mask);
         const u32 of_outliers = n_outliers ? write_bitmap(shared, at, outliers, outliers) : 0;
@@ -175,7 +179,8 @@ struct WrittenExceptions {
         head_bytes = at;
         __syncthreads();
     }
-    // Writes marks from byte `at` on, and moves `at` past them. Returns their field of the head.
+    // Writes a bitmap in its shorter form, from byte `at` of shared.head on, and moves `at` past
+    // it. Returns its size field in the head.
     static __device__ __forceinline__ u32 write_bitmap(ExceptionShared<W>& shared, u32& at, const u32 (&coded)[kOwnBitmapWords], const u32 (&plain)[kOwnBitmapWords]) {
         const OwnBitmap bitmap(coded, shared.totals);
         const u32 n_bytes = bitmap.n_bytes();
@@ -190,7 +195,7 @@ struct WrittenExceptions {
         at += kPlainBitmap;
         return kPlainBitmap;
     }
-    // Writes the exceptions to the payload, from word `first` on, and sums them.
+    // Writes the exceptions to the payload, from word `first` on, and adds them to the checksum.
     template <typename Load>
     __device__ __forceinline__ void write(const ExceptionShared<W>& shared, u32* payload, u64 first, Load load, Sums& sums) const {
         const u32 t = threadIdx.x;
@@ -218,8 +223,9 @@ struct ReadShared {
     Bitmap<kSectionElements, kZfpThreads> fill_mask, outliers;
 };
 
-// Stores the exceptions of a section, `n_words` words, by `store(place, word)`, which returns false
-// for padding. Returns false, in all threads, if they are damaged. Has barriers, the first at once.
+// Decodes the exceptions of a section from `n_words` words, and stores them by `store(place,
+// word)`, which returns false for padding. Returns false, in all threads, if they are damaged.
+// Contains barriers, one of them at the start.
 template <typename W, typename Store>
 __device__ __forceinline__ bool apply_exceptions(ReadShared<W>& shared, const u32* words, u32 n_words, Store store) {
     __syncthreads();

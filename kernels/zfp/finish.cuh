@@ -1,27 +1,28 @@
-// Second pass of compression: everything after the stream. One CTA per section, or per 32 sections
-// of a chunk without suspects.
+// Second pass of compression: everything after the stream. There is one CTA per section, or per 32
+// sections of a chunk without suspects. A suspect is a section that may have exceptions according
+// to the first pass.
 //
-// Each CTA writes the sections' entries of the index. If the first pass suspects that a section has
-// exceptions, the CTA decodes it from the stream and compares. If any section of the chunk is
-// suspected, decoupled look-back gives the places of exceptions. The last CTA of a chunk writes the
-// tail and the header. If the payload is not smaller than the array, it leaves the chunk to the
-// third pass, which stores it.
+// Each CTA writes its sections' ends and the lengths of their groups. It decodes suspects from the
+// stream, and compares them with the array. If the chunk has suspects, decoupled look-back gives
+// the positions of exceptions. The last CTA of a chunk writes the tail and the header. If the frame
+// is not smaller than a stored one, it leaves the chunk to the third pass, which stores it.
 //
-// The bound need not be checked everywhere. In a block of exponent e, the planes below plane k = W
-// − (e − minexp + 2d + 2) are not written. This changes each number by less than 2^(k+1)/3. The
-// inverse transform amplifies that to at most (15/4)^d times as much: an error of an element below
-// (2/3)·(15/16)^d·2^minexp. Roundings of both transforms add less than 2^8 units of plane 0, and
-// rounding to the type adds less than 2^(e−P). The total is less than the bound if e − minexp is at
-// most kSureExponents.
+// Most blocks need not be compared: their errors are below the bound. Let a block have d axes and
+// exponent e, let W be the bits of a word, and P the bits of the type's significand. The planes
+// below plane k = W − (e − minexp + 2d + 2) are not written. This changes each number by less than
+// 2^(k+1)/3. The inverse transform amplifies this change by at most (15/4)^d, so that the error of
+// an element is below (2/3)·(15/16)^d·2^minexp. Roundings of both transforms add less than 2^8
+// units of plane 0, and rounding to the type adds less than 2^(e−P). The total is less than the
+// bound if e − minexp is at most kSureExponents.
 //
-// There is one more way to violate the bound: a number with its error may not fit a word. That
-// requires e = minexp − 1 and an element of at least 3/4·2^e. For smaller e all planes are cut, and
-// the elements themselves are small enough. For larger e errors are smaller. The first pass decodes
-// such blocks itself, except those of four axes.
+// There is one more way to violate the bound: a number, including its error, may not fit a word.
+// That requires e = minexp − 1 and an element of at least 3/4·2^e. For smaller e, all planes are
+// omitted, and the elements themselves are below the bound. For larger e, errors are relatively
+// smaller. The first pass decodes such blocks itself, except those of four axes.
 //
-// More can happen at the ends of the type. If 2^e is not a number of the type, an element may
-// become infinite with its error. The bound rounded to the type, to its largest number or to 0, may
-// be less than 2^minexp.
+// Two more cases occur at the limits of the type. If 2^e is not a number of the type, an element
+// may become infinite by its error. And the bound, rounded down to the type (to its largest number,
+// or to 0), may be less than 2^minexp.
 
 #pragma once
 
@@ -31,7 +32,7 @@
 #include "exceptions.cuh"
 #include "scratch.cuh"
 
-// Sections of a CTA, in a chunk without suspects.
+// Number of sections per CTA in a chunk without suspects.
 constexpr u32 kQuietSections = 32;
 
 template <typename W, u32 kRank>
@@ -43,10 +44,11 @@ struct FinishShared {
     u32 warp_bits[kZfpWarps];
     CtaSums<kZfpWarps> sums;
     u32 tile;
-    u64 before;  // units of exceptions
+    u64 before;  // units of exceptions in preceding sections
 };
 
-// Marks the exceptions of a section in shared memory. Returns the thread's number of them.
+// Decodes a section, and marks its exceptions in shared memory. Returns the number that the thread
+// has marked.
 template <typename W, u32 kRank>
 __device__ __forceinline__ u32 mark_exceptions(FinishShared<W, kRank>& shared, const Chunk& chunk, const BlockGrid<kRank>& grid, const W* array, bool swaps,
                                                const u32* stream, u64 stream_words, const ScratchView& scratch, u32 tile, const Bound& bound) {
@@ -73,7 +75,7 @@ __device__ __forceinline__ u32 mark_exceptions(FinishShared<W, kRank>& shared, c
     bitmap[0] = bitmap[1] = 0;
 #pragma unroll 1
     for (u32 j = 0; j < kThreadBlocks<kRank>; ++j) {
-        // With four axes, threads without a block run along with the other threads of the warp.
+        // With four axes, threads without a block take part in the exchanges of their warp.
         const bool exists = first + j < chunk.n_blocks;
         if (kRank < 4 && !exists) break;
         const auto place = own_part(grid, grid.place(exists ? first + j : 0));
@@ -95,7 +97,7 @@ __device__ __forceinline__ u32 mark_exceptions(FinishShared<W, kRank>& shared, c
         all = max_of_block<kRank>(all);
         const bool is_tiny = left_out.is_float && exponent_of(all) < Floats<W>::kTiny;
         u64 found = 0;
-        // Words are loaded again, rather than kept.
+        // Words are loaded again, rather than kept in registers.
         launder(start_of_block);
 #pragma unroll
         for (u32 i = 0; i < n; ++i) {
@@ -119,8 +121,8 @@ __device__ __forceinline__ void zfp_finish(const CompressArgs<Chunk>& args) {
     const u32 chunk_number = blockIdx.x / tiles, number = blockIdx.x - chunk_number * tiles;
     const ScratchView scratch(args.scratch, args.n_chunks, tiles, chunk_number);
     ChunkState& state = *scratch.chunk;
-    // Without suspects a CTA has several sections, and most CTAs have none. With suspects CTAs wait
-    // for earlier sections, so tickets give out the sections in order.
+    // Without suspects, a CTA has several sections, and most CTAs have none. With suspects, CTAs
+    // wait for preceding sections, so tickets assign the sections in order.
     const bool has_suspects = state.n_suspects > 0;
     const u32 per_cta = has_suspects ? 1 : kQuietSections, n_ctas = (tiles + per_cta - 1) / per_cta;
     if (number >= n_ctas) return;
@@ -134,7 +136,7 @@ __device__ __forceinline__ void zfp_finish(const CompressArgs<Chunk>& args) {
     char* const payload = frame + args.encoded.n_bytes;
     u32* const words = reinterpret_cast<u32*>(payload);
     const u64 raw_bytes = chunk.elements() * sizeof(W);
-    // Whether the payload is smaller than the array, with this many units of exceptions.
+    // Whether the encoded frame, with `units` units of exceptions, is smaller than a stored frame.
     const auto is_smaller = [&](u64 units) {
         return units < 1ull << 32 && args.encoded.n_bytes + sections.payload_bytes(bits, static_cast<u32>(units)) < args.stored.n_bytes + raw_bytes;
     };
@@ -148,7 +150,7 @@ __device__ __forceinline__ void zfp_finish(const CompressArgs<Chunk>& args) {
     const bool may_be_smaller = is_smaller(0);
     if (may_be_smaller && !chunk.has_fixed_blocks()) {
         if (t < 2 * n_own) put(ends_at + 2ull * tile + t, static_cast<u32>(scratch.sections[tile + t / 2].end >> 32 * (t % 2)), sums);
-        // Two groups per thread.
+        // A word has the lengths of two groups.
         for (u32 i = t; i < n_own * kGroups / 2; i += kZfpThreads) {
             const u64 word = static_cast<u64>(tile) * (kGroups / 2) + i;
             if (word >= sections.groups_bytes() / 4) break;
@@ -192,7 +194,7 @@ __device__ __forceinline__ void zfp_finish(const CompressArgs<Chunk>& args) {
         }
         __syncthreads();
         const u64 before = shared.before, end = before + units;
-        // If this does not fit, the chunk will be stored.
+        // Otherwise the chunk will be stored, and there may be no room for the exceptions.
         if (is_smaller(max(end, u64{1}))) {
             if (t == 0) put(rest_at + tile, static_cast<u32>(end), of_ends);
             if (units) exceptions.write(shared.exceptions, words, rest_at + sections.exception_ends_bytes() / 4 + before, load, sums);
@@ -219,7 +221,7 @@ __device__ __forceinline__ void zfp_finish(const CompressArgs<Chunk>& args) {
     const volatile ChunkState& all = state;
     Sums tail;
     if (t == 0) {
-        // Zeros between the parts.
+        // Padding between the parts.
         if (units && sections.sections() % 2) words[rest_at + sections.sections()] = 0;
         if (units % 2) words[tail_at - 1] = 0;
         const u64 n = min(static_cast<u64>(all.n_exceptions), u64{0xffffffff});
@@ -235,7 +237,7 @@ __device__ __forceinline__ void zfp_finish(const CompressArgs<Chunk>& args) {
     if (t == 0) args.frame_bytes[chunk_number] = args.encoded.n_bytes + n_bytes;
 }
 
-// Third pass: stores chunks that compression does not make smaller.
+// Third pass: stores the chunks that compression would not make smaller.
 __device__ __forceinline__ void zfp_store_chunk(const CompressArgs<Chunk>& args) {
     __shared__ CtaSums<kZfpWarps> shared;
     const u32 tiles = gridDim.x / args.n_chunks, chunk_number = blockIdx.x / tiles, tile = blockIdx.x - chunk_number * tiles;

@@ -1,5 +1,5 @@
-// Layout of the array's blocks and of the payload's sections. The counterpart of the CPU codec's
-// layout.
+// Layout of the blocks in the array and of the sections in the payload. It must match the layout of
+// the CPU codec.
 //
 //   stream | ends of sections | lengths of groups | ends of exceptions | exceptions | tail
 
@@ -17,7 +17,8 @@ constexpr u32 kGroupElements = 256;
 constexpr u32 kGroups = kSectionElements / kGroupElements;  // of a section
 constexpr u32 kTailBytes = 24;
 
-// A CTA makes a section. A thread makes blocks of 64 elements in total, or a quarter of one.
+// A CTA encodes a section. A thread encodes blocks of 64 elements in total, or a quarter of a block
+// of 256.
 constexpr u32 kZfpThreads = 128;
 constexpr u32 kZfpWarps = kZfpThreads / kWarp;
 constexpr u32 kOwnElements = kSectionElements / kZfpThreads;
@@ -29,14 +30,14 @@ enum Mode : u32 { kLossless = 0, kAbs = 1, kRel = 2, kRate = 3, kPrecision = 4, 
 
 // The host's description of a chunk.
 struct Chunk {
-    u64 extents[4];   // slowest first, with leading ones
-    u64 value;        // bits of the requested value in modes abs and rel, else 0
+    u64 extents[4];   // slowest first, padded with leading ones
+    u64 value;        // modes abs and rel: the requested value, the bits of a double; else 0
     Missing missing;
-    u32 n_blocks;     // clipped ones too
+    u32 n_blocks;     // including clipped ones
     u32 how;          // one byte each: mode, maxprec, 0, 1 if elements are floats
     u32 bits;         // minbits, and maxbits from bit 16 on
-    s32 minexp;       // not in mode rel
-    u32 first_tile;   // of a region
+    s32 minexp;       // not used in mode rel
+    u32 first_tile;   // for a region: the first tile that it touches
     // 1 for a region: CTAs exist only from `first_tile` to the last tile that it touches
     u32 is_part;
 
@@ -51,8 +52,8 @@ struct Chunk {
 };
 static_assert(sizeof(Chunk) == 152 && offsetof(Chunk, value) == 32, "crates/gridz-codecs/src/codec/zfp/cuda.rs has the same struct");
 
-// Bytes of the parts of a chunk's payload, in order. `sections` are those of 8192 elements in
-// blocks.
+// Sizes in bytes of the parts of a chunk's payload, in order. sections() is the number of sections;
+// each of them has blocks of up to 8192 elements in total.
 template <u32 kRank>
 struct Sections {
     const Chunk& chunk;
@@ -66,7 +67,8 @@ struct Sections {
     static __device__ __forceinline__ u64 stream_bytes(u64 bits) { return (bits + 63) / 64 * 8; }
     __device__ __forceinline__ u64 ends_bytes() const { return chunk.has_fixed_blocks() ? 0 : 8ull * sections(); }
     __device__ __forceinline__ u64 groups_bytes() const { return chunk.has_fixed_blocks() ? 0 : (2ull * groups() + 7) / 8 * 8; }
-    // Ends of exceptions, and exceptions, if there are any: `units` units of 4 bytes.
+    // Size of the ends of exceptions; size of these ends and of all exceptions, which have `units`
+    // units of 4 bytes, or 0 without exceptions.
     __device__ __forceinline__ u64 exception_ends_bytes() const { return (4ull * sections() + 7) / 8 * 8; }
     __device__ __forceinline__ u64 exceptions_bytes(u32 units) const { return units ? exception_ends_bytes() + (4ull * units + 7) / 8 * 8 : 0; }
     __device__ __forceinline__ u64 payload_bytes(u64 bits, u32 units) const {
@@ -74,8 +76,8 @@ struct Sections {
     }
 };
 
-// Number of blocks that a thread makes in compression, alone or with other threads; and the first
-// of them. A CTA has those of a section.
+// Number of blocks that a thread encodes, alone or with other threads; and index of the first of
+// them. A CTA encodes the blocks of a section.
 template <u32 kRank>
 constexpr u32 kThreadBlocks = kRank < 4 ? kOwnElements / kBlock<kRank> : 1;
 template <u32 kRank>
@@ -84,8 +86,8 @@ __device__ __forceinline__ u32 first_own_block(u32 section) { return (section * 
 // A block's place in the array.
 template <u32 kRank>
 struct BlockPlace {
-    u64 start;         // first element
-    u32 there[kRank];  // elements along x, y, z, w, from 1 to 4
+    u64 start;         // index in the array of the block's first element
+    u32 there[kRank];  // number of existing elements along x, y, z, w, from 1 to 4
     bool is_whole;
 };
 
@@ -117,7 +119,7 @@ struct BlockGrid {
         }
         return place;
     }
-    // Offset from the first element of a block to the one with this index.
+    // Offset in the array from the first element of a block to its element `index`.
     __device__ __forceinline__ u64 offset(u32 index) const {
         u64 offset = 0, stride = 1;
 #pragma unroll
@@ -126,7 +128,7 @@ struct BlockGrid {
     }
 };
 
-// Whether the element with this index exists in a clipped block.
+// Whether element `index` of a block that may be clipped exists.
 template <u32 kRank>
 __device__ __forceinline__ bool is_there(const u32 (&there)[kRank], u32 index) {
     bool is_in = true;

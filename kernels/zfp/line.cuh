@@ -1,15 +1,17 @@
-// Planes of a block of four numbers, two at a time by tables: such a plane has up to seven bits of code, most have four or fewer.
+// Encodes and decodes the planes of a block of four numbers, two at a time by tables. A plane has
+// up to seven bits of code; most planes have four or fewer.
 //
-// In shared memory, a plane is a byte for decoding, and half a byte for encoding. Plane i, counted
-// from the highest, is in byte 3 − i/8 of row i % 8.
+// Planes are counted from the highest on. In shared memory, for decoding, plane i is byte 3 − i/8
+// of row i % 8. For encoding, planes 2i and 2i + 1 are the two halves of byte 3 − i/4 of row i % 4.
 
 #pragma once
 
 #include "../common/bits.cuh"
 #include "planes.cuh"
 
-// For every two planes, the higher one in the lower four bits, and every number of verbatim bits:
-// the code, its length, that of the first plane, and the next number of verbatim bits.
+// For every number of verbatim bits, and every two planes (the higher one in the lower four bits):
+// their code, its length, the length of the first plane's code, and the number of verbatim bits of
+// the next plane.
 struct LineCodes {
     static constexpr u32 kEntries = 5 * 256, kCodeBits = 14, kFirstLengthAt = 16, kLengthAt = 20, kCountAt = 28;
     u32 entries[kEntries];
@@ -42,8 +44,9 @@ struct LineCodes {
     }
 };
 
-// For every eight bits, and every such number: the one or two planes that they start with, the
-// lengths of the first plane and of all, and the numbers after these.
+// For every number of verbatim bits, and every eight bits of code: the one or two planes at their
+// start; the length of the first plane's code, and of both codes; the number of verbatim bits after
+// the first plane, and after both.
 struct LinePlanes {
     static constexpr u32 kEntries = 5 * 256, kFirstLengthAt = 8, kFirstCountAt = 12, kLengthAt = 16, kCountAt = 20, kHasTwoAt = 24;
     u32 entries[kEntries];
@@ -76,7 +79,8 @@ struct LinePlanes {
 __device__ const LineCodes kLineCodes;
 __device__ const LinePlanes kLinePlanes;
 
-// Makes rows of words, with four bits in each byte.
+// Transposes four words, shifted right by `shift`, to rows with one plane of four bits in each
+// byte.
 template <typename W>
 __device__ __forceinline__ void make_line_rows(u32 (&rows)[8], const W (&v)[4], u32 shift) {
 #pragma unroll
@@ -84,7 +88,7 @@ __device__ __forceinline__ void make_line_rows(u32 (&rows)[8], const W (&v)[4], 
     transpose_bytes(rows);
 }
 
-// Like put_planes().
+// put_planes() for blocks of four numbers.
 template <typename W, typename Writer>
 __device__ __forceinline__ void put_line_planes(Writer& writer, u32 table, u32 own, const W (&v)[4], u32 precision, u32 limit) {
     constexpr u32 kRowBytes = Slice<W, 1>::kRowBytes;
@@ -107,18 +111,19 @@ __device__ __forceinline__ void put_line_planes(Writer& writer, u32 table, u32 o
     }
 }
 
-// A plane that is cut off after its first `n` bits.
+// Decodes a plane whose code is cut off after its first `n` bits.
 __device__ __forceinline__ u32 cut_line_plane(u32 bits, u32 n, u32 coded) {
     u32 at = min(coded, n), plane = bits & low_bits(0u, at);
     while (at < n && coded < 4 && bits >> at++ & 1) {
-        // If zeros are cut off, a 1 is assumed after them, as at the last number.
+        // If the code is cut off before the next 1, this 1 is assumed at the cut, like the implied
+        // 1 of the last number.
         while (at < n && coded < 3 && !(bits >> at++ & 1)) ++coded;
         plane |= 1u << coded++;
     }
     return plane;
 }
 
-// Like get_planes().
+// get_planes() for blocks of four numbers.
 template <typename W, typename Reader>
 __device__ __forceinline__ void get_line_planes(Reader& reader, u32 table, u32 own, W (&v)[4], u32 precision, u32 end) {
     constexpr u32 kRowBytes = Slice<W, 1>::kRowBytes;

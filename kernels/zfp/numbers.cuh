@@ -12,7 +12,8 @@ struct Floats {
     static constexpr u32 kExponentBits = Word<W>::kBits - 1 - kFraction;
     static constexpr s32 kBias = (1 << (kExponentBits - 1)) - 1;
     static constexpr s32 kPlaneCountBits = sizeof(W) == 8 ? 6 : 5;
-    // Blocks whose exponent is below this one are coded as zeros, unless they are reversible.
+    // Blocks whose exponent is below this one are coded as zeros, unless the transform is
+    // reversible.
     static constexpr s32 kTiny = static_cast<s32>(Word<W>::kBits) - 2 - kBias;
     static constexpr W kMagnitude = static_cast<W>(~kTopBit<W>);
     static constexpr W kInfinity = static_cast<W>(static_cast<W>(Word<W>::kMaxExponent) << kFraction);
@@ -25,8 +26,8 @@ __device__ __forceinline__ s32 exponent_of(W magnitude) {
     return static_cast<s32>(magnitude >> Floats<W>::kFraction) - (Floats<W>::kBias - 1) - (magnitude == 0);
 }
 
-// The word of 2^p, for p not above the range of exponents. Below normal numbers it is rounded to
-// nearest.
+// The word of 2^p, for p up to the greatest exponent of the type; 0 below the least subnormal
+// number.
 template <typename W>
 __device__ __forceinline__ W power_of_two(s32 p) {
     const s32 stored = p + Floats<W>::kBias;
@@ -35,28 +36,28 @@ __device__ __forceinline__ W power_of_two(s32 p) {
     return place < 0 ? 0 : static_cast<W>(1) << place;
 }
 
-// The exponent of the lowest plane that is kept with a bound, a double. For a subnormal bound it is
-// that of its highest bit.
+// The exponent of the lowest bit plane that is kept: that of the bound's highest bit. `bits` are
+// those of the bound, a double, which may be subnormal.
 __device__ __forceinline__ s32 exponent_of_bound(u64 bits) {
     const s32 exponent = static_cast<s32>(bits >> 52) - 1023;
     return exponent > -1023 ? exponent : static_cast<s32>(bit_length(bits | 1)) - 1 - 1074;
 }
 
-// Truncated toward zero; the products fit.
+// Scales a float, and truncates it toward zero to an integer, which must fit a word.
 __device__ __forceinline__ u32 scaled_up(u32 word, u32 scale) { return static_cast<u32>(__float2int_rz(__fmul_rn(float_of(word), float_of(scale)))); }
 __device__ __forceinline__ u64 scaled_up(u64 word, u64 scale) {
     return static_cast<u64>(__double2ll_rz(__dmul_rn(float_of(word), float_of(scale))));
 }
-// Rounded to the type, and again by the product.
+// Rounds an integer to a float, and scales it, which may round again.
 __device__ __forceinline__ u32 scaled_down(u32 i, u32 scale) { return bits_of(__fmul_rn(__int2float_rn(static_cast<s32>(i)), float_of(scale))); }
 __device__ __forceinline__ u64 scaled_down(u64 i, u64 scale) {
     return bits_of(__dmul_rn(__ll2double_rn(static_cast<s64>(i)), float_of(scale)));
 }
 
-// The bits of a double, rounded down to the type.
+// Rounds a double, given by its bits, down to the type.
 __device__ __forceinline__ u32 rounded_down(u64 bits, u32) { return bits_of(__double2float_rd(float_of(bits))); }
 __device__ __forceinline__ u64 rounded_down(u64 bits, u64) { return bits; }
 
-// Whether the difference of two floats, rounded, is below a bound.
+// Whether the magnitude of the rounded difference of two floats is below a bound.
 __device__ __forceinline__ bool is_near(u32 x, u32 y, u32 bound) { return fabsf(__fsub_rn(float_of(x), float_of(y))) < float_of(bound); }
 __device__ __forceinline__ bool is_near(u64 x, u64 y, u64 bound) { return fabs(__dsub_rn(float_of(x), float_of(y))) < float_of(bound); }

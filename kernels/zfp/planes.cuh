@@ -1,12 +1,13 @@
-// Bit planes of 16 or 64 numbers in registers, and the numbers again. (For blocks of four see
-// line.cuh.) A slice is 16 planes of a block of 16, or 8 planes of a block of 64, which take
-// equally many registers. Planes are needed from the highest on, and often only some of them, so
-// slices are made one at a time. Only the selectors of bytes depend on the slice's index, so that
-// all slices share the same code.
+// Converts 16 or 64 numbers in registers to bit planes and back. (For blocks of four numbers, see
+// line.cuh.) A slice is 16 planes of a block of 16 numbers, or 8 planes of a block of 64. Planes
+// are needed from the highest on, and often only some of them, so slices are made one at a time.
+// Only the selectors of bytes depend on the slice's index, so that all slices share the same code.
 //
-// A word of a slice has kFields fields, each a plane: row c has plane 7 − c of every byte.
+// A word of a slice has kFields fields, which belong to different planes. Row c has bit 7 − c of
+// each byte of the numbers that the slice covers.
 //
-// Between bits and numbers a slice is in shared memory, where a loop can index planes.
+// Between the conversion and the coding of planes, a slice is in shared memory, where a loop can
+// index planes.
 
 #pragma once
 
@@ -21,12 +22,12 @@ struct Slice {
     static constexpr u32 kWords = kN > 32 ? kN / 32 : 1;    // of a plane
     static constexpr u32 kFields = kN > 32 ? 1 : 32 / kN;  // planes in a word
     static constexpr u32 kPlanes = 8 * kFields;
-    // Of half a 64-bit number, or of a 32-bit one.
+    // Slices of 32-bit numbers, or of one half of 64-bit numbers.
     static constexpr u32 kSlices = 32 / kPlanes;
 
     u32 rows[kWords][8];
 
-    // Makes slice `slice` of words, counted from the highest.
+    // Makes slice `slice` of the words `v`. Slice 0 has the highest planes.
     __device__ __forceinline__ void make(const u32 (&v)[kN], u32 slice) {
         const u32 byte = 3 - slice * kFields;  // the highest of the slice
         // Selector: byte `byte` of both words; for rank 2 also the byte below, which shares the
@@ -49,12 +50,12 @@ struct Slice {
         for (u32 w = 0; w < kWords; ++w) transpose_bytes(rows[w]);
     }
 
-    // Adds the slice to words.
+    // Writes the planes of the slice to the words `v`: the inverse of make().
     __device__ __forceinline__ void add_to(u32 (&v)[kN], u32 slice) {
 #pragma unroll
         for (u32 w = 0; w < kWords; ++w) transpose_bytes(rows[w]);
         const u32 byte = 3 - slice * kFields;
-        // A selector that keeps all bytes, but puts byte m of the row in place of `byte`.
+        // A selector that replaces byte `byte` by byte m of the row, and keeps all other bytes.
         const auto selector = [](u32 byte, u32 m) { return (0x3210u & ~(0xfu << 4 * byte)) | (4 + m) << 4 * byte; };
 #pragma unroll
         for (u32 w = 0; w < kWords; ++w) {
@@ -71,8 +72,8 @@ struct Slice {
         }
     }
 
-    // Rows in shared memory, interleaved between all threads. `own` is the address of the thread's
-    // first word.
+    // Stores and loads the slice in shared memory, where the rows of all threads are interleaved.
+    // `own` is the address of the thread's first word.
     static constexpr u32 kRowBytes = 4 * kWords * kZfpThreads;
     static __device__ __forceinline__ u32 own_address(const u32* stage) { return shared_address(stage) + 4 * kWords * threadIdx.x; }
     __device__ __forceinline__ void stage(u32 own) const {
@@ -96,7 +97,7 @@ struct Slice {
             }
         }
     }
-    // Plane i of a slice, from the highest on, in shared memory.
+    // Loads plane i of a slice from shared memory. Plane 0 is the highest.
     static __device__ __forceinline__ u64 load_plane(u32 own, u32 i) {
         const u32 row = own + i % 8 * kRowBytes, field = kFields - 1 - i / 8;
         if constexpr (kWords == 2) {
@@ -106,7 +107,8 @@ struct Slice {
             return load_shared_2(row + 2 * field);
         }
     }
-    // Rows must be zeros before planes are stored.
+    // Stores plane i of a slice to shared memory. All rows must be zeros before the first plane is
+    // stored.
     static __device__ __forceinline__ void store_plane(u32 own, u32 i, u32 low, u32 high) {
         const u32 row = own + i % 8 * kRowBytes, field = kFields - 1 - i / 8;
         if constexpr (kWords == 2) {

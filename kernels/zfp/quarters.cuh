@@ -8,8 +8,8 @@
 //     the slowest.
 //   - order: lane q has places 64·q to 64·q + 63 of the order in the stream, for bit planes.
 //
-// Between distributions, numbers go through cells in shared memory, one word at a time. Only the
-// lanes of a warp wait for each other.
+// Numbers are redistributed through cells in shared memory, 32 bits of each number at a time. This
+// needs only barriers of a warp.
 
 #pragma once
 
@@ -22,13 +22,13 @@ constexpr u32 kQuarterNumbers = 64;
 constexpr u32 kQuarterLanes = 4;
 __device__ __forceinline__ u32 quarter() { return threadIdx.x % kQuarterLanes; }
 
-// Words from one block's cells to the next one's. The cells of a warp's blocks begin in different
-// banks.
+// Distance in words between the cells of adjacent blocks, so that the cells of a warp's blocks
+// begin in different banks.
 constexpr u32 kCellWords = 268;
 static_assert(kCellWords >= kBlock<4> && kCellWords % 8 == 4, "of whole units, and an odd number of them");
 
 // Cell of number 4·unit + x of the cube at place w. Units of four numbers stay together. Lanes that
-// use one unit of each cube, or one number of each unit, are in different banks.
+// access one unit of each cube, or one number of each unit, use different banks.
 __host__ __device__ __forceinline__ constexpr u32 cell_of(u32 w, u32 unit, u32 x) { return 64 * w + 4 * (unit ^ w) + x; }
 
 // The cells of the numbers in the order of the stream, one byte each.
@@ -71,7 +71,7 @@ struct Cubes {
         for (u32 k = 0; k < 16; ++k) split(load_shared_16(units[k % 4] + k / 4 * 64), v + 4 * k);
     }
 };
-// Numbers of a line are consecutive.
+// The numbers of a line along the slowest axis are consecutive in `v`.
 struct Columns {
     u32 first;
 
@@ -107,8 +107,7 @@ struct Order {
     }
 };
 
-// Cells for whole numbers of a lane, which no other lane uses. They take as many words as the
-// numbers do.
+// Cells for a lane's own words, which no other lane accesses. Words of 64 bits take two cells each.
 template <typename W>
 struct OwnCells {
     u32 cells;
@@ -131,7 +130,7 @@ template <typename From, typename To, typename W>
 __device__ __forceinline__ void share_out(u32 cells, W (&v)[kQuarterNumbers]) {
 #pragma unroll
     for (u32 shift = 0; shift < Word<W>::kBits; shift += 32) {
-        // Addresses are computed again for the other half, rather than kept.
+        // Addresses are computed again for the other half, rather than kept in registers.
         launder(cells);
         const From from(cells);
         const To to(cells);
@@ -150,7 +149,8 @@ __device__ __forceinline__ void share_out(u32 cells, W (&v)[kQuarterNumbers]) {
     }
 }
 
-// Transforms numbers from cubes to the order of the stream, and back.
+// Transforms the numbers of a block, and changes their distribution from cubes to the order of the
+// stream. cubes_of_order() is the inverse.
 template <typename Lines, typename W>
 __device__ __forceinline__ void order_of_cubes(u32 cells, W (&v)[kQuarterNumbers]) {
     transform_forth<3, Lines>(v);
@@ -185,8 +185,8 @@ __device__ __forceinline__ W or_of_block(W word) {
 template <u32 kRank>
 __device__ __forceinline__ bool any_of_block(bool is_true) { return kBlockThreads<kRank> == 1 ? is_true : or_of_block<kRank>(static_cast<u32>(is_true)) != 0; }
 
-// Whether any thread of a warp has to do something, if threads share blocks: they then do it
-// together.
+// If threads share blocks, whether the flag is true for any thread of the warp, so that all of them
+// take the same branch. Otherwise the thread's own flag.
 template <u32 kRank>
 __device__ __forceinline__ bool any_of_warp(bool is_true) { return kBlockThreads<kRank> == 1 ? is_true : __any_sync(kAllLanes, is_true); }
 
@@ -202,8 +202,9 @@ struct Cube : BlockPlace<3> {
     }
 };
 
-// The last word before a cube. Each cube has a first and a last word, or none. If no cube before
-// has one, it is the first word of all.
+// Returns the last codable word of the preceding cubes of the block; if they have none, the first
+// codable word of the block. `first` and `last` are the first and the last codable word of the
+// lane's cube, if `has_any`.
 template <typename W>
 __device__ __forceinline__ W word_before(const Cube& cube, W first, W last, bool has_any) {
     const u32 lane_of_block = lane_id() - quarter();
@@ -217,7 +218,7 @@ __device__ __forceinline__ W word_before(const Cube& cube, W first, W last, bool
 template <u32 kRank>
 __device__ __forceinline__ BlockPlace<kRank> own_part(const BlockGrid<kRank>&, const BlockPlace<kRank>& place) { return place; }
 __device__ __forceinline__ Cube own_part(const BlockGrid<4>& grid, const BlockPlace<4>& place) { return Cube(grid, place, quarter()); }
-// The same for loads: in a clipped block, a cube of padding is replaced by the one that it copies.
+// The same for loads: in a clipped block, a cube of padding is replaced by the cube that it copies.
 template <u32 kRank>
 __device__ __forceinline__ BlockPlace<kRank> own_source(const BlockGrid<kRank>&, const BlockPlace<kRank>& place) { return place; }
 __device__ __forceinline__ Cube own_source(const BlockGrid<4>& grid, const BlockPlace<4>& place) {

@@ -1,4 +1,4 @@
-// Mode rel, before compression: finds the range of each chunk (stage/range.cuh).
+// Finds the range of values of each chunk, before compression in mode rel (stage/range.cuh).
 
 #pragma once
 
@@ -9,7 +9,8 @@ template <typename W>
 __device__ __forceinline__ void zfp_find_range(const CompressArgs<Chunk>& args) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     const Chunk& chunk = args.own;
-    // A section has no more elements than two shares, which limits the number of shares.
+    // The host limits the number of shares by the number of sections: a section has as many
+    // elements as two shares.
     static_assert(kSectionElements == 2 * kRangeElements, "the host counts sections");
     const u32 shares = static_cast<u32>((chunk.elements() + kRangeElements - 1) / kRangeElements);
     const RangeChunks<W> chunks{static_cast<const char*>(args.src), args.src_stride, args.n_chunks, shares, chunk.elements(), kFloatType<W>,

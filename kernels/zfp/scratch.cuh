@@ -1,5 +1,5 @@
-// Scratch data that the passes of compression share, zeroed before the first one; and the bound in
-// force in a chunk.
+// Scratch data that the passes of compression share, which is zeroed before the first pass; and the
+// error bound of a chunk.
 
 #pragma once
 
@@ -10,40 +10,43 @@
 
 // State of a section.
 struct Section {
-    // The word shared with the section before: number of sections that added bits, and these bits.
+    // The word of the stream that is shared with the previous section. Upper half: number of
+    // sections that have added their bits. Lower half: these bits.
     u64 border;
-    u64 end;              // bits of the stream up to its end
+    u64 end;              // number of bits of the stream up to the section's end
     u32 is_suspect;       // it may have exceptions
     u32 reserved;
-    unsigned short bits[kZfpThreads];  // bits of the stream that each thread has made
+    unsigned short bits[kZfpThreads];  // number of bits that each thread has added to the stream
 };
 
 struct ChunkState {
     Totals stream;   // sums of the stream
-    // Sums of the rest, without the ends of exceptions; counts CTAs of the second pass.
+    // Sums of the payload after the stream, except the ends of exceptions. Also counts the finished
+    // CTAs of the second pass.
     Totals rest;
     Totals ends;     // sums of the ends of exceptions
-    Totals stored;   // sums of a payload that is the array
-    u32 n_suspects;  // sections
-    u32 ticket;      // of the second pass
+    Totals stored;   // sums of the payload if the chunk is stored
+    u32 n_suspects;  // number of sections that may have exceptions
+    u32 ticket;      // the next section of the second pass
     u32 is_stored;
     u32 reserved;
     u64 n_exceptions;
-    RangeScratch range;  // in mode rel
+    RangeScratch range;  // for mode rel
 };
 
 struct Tickets {
-    u32 first;  // of the first pass
+    u32 first;  // the next section of the first pass
     u32 reserved[31];
 };
 
-// Launch parameters of a pass. A tile is a section; it is one CTA, unless any grid works.
+// Launch parameters of a pass. A tile is a section. There is one CTA per section, or any number of
+// CTAs if `persistent`.
 constexpr LaunchInfo zfp_launch(u32 shared_bytes, u32 threads = kZfpThreads, u32 persistent = 0) {
     return LaunchInfo{threads, shared_bytes, persistent, 1, sizeof(Tickets), sizeof(ChunkState), 2 * sizeof(u64) + sizeof(Section)};
 }
 
-// All scratch: Tickets; ChunkState of each chunk; and for each tile two look-back states, for the
-// bits of the stream and for the units of exceptions, and Section.
+// Layout of scratch: Tickets; a ChunkState per chunk; two arrays with a look-back state per tile,
+// for the bits of the stream and for the units of exceptions; a Section per tile.
 struct ScratchView {
     Tickets* tickets;
     ChunkState* chunk;
@@ -60,8 +63,8 @@ struct ScratchView {
     static __device__ __forceinline__ ChunkState* chunks(void* scratch) { return reinterpret_cast<ChunkState*>(static_cast<Tickets*>(scratch) + 1); }
 };
 
-// The bound in force in a chunk, a double whose bits are 0 if there is none; and the exponent of
-// the lowest plane that is kept.
+// The error bound of a chunk: the bits of a double, 0 if there is no bound; and the exponent of the
+// lowest bit plane that is kept.
 struct Bound {
     u64 bits;
     s32 minexp;

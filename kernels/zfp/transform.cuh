@@ -1,17 +1,17 @@
-// The transform of zfp: lines of four numbers along each axis, in registers, and the order of a
-// block's numbers afterwards. All loops are unrolled, so that the order costs nothing.
+// The transform of zfp: lines of four numbers along each axis, in registers, and the order in which
+// a block's numbers are then coded. All loops are unrolled, so that the order costs nothing.
 
 #pragma once
 
 #include "../common/types.cuh"
 #include "../stage/words.cuh"
 
-// Elements of a block of this rank.
+// Number of elements of a block of this rank.
 template <u32 kRank>
 constexpr u32 kBlock = 1u << 2 * kRank;
 
 // A thread has a whole block, or a quarter of a block of four axes (quarters.cuh). These are the
-// axes and numbers of its part, and the number of threads that share a block.
+// number of axes and of numbers in its part, and the number of threads that share a block.
 template <u32 kRank>
 constexpr u32 kOwnAxes = kRank < 4 ? kRank : 3;
 template <u32 kRank>
@@ -19,7 +19,8 @@ constexpr u32 kOwnNumbers = kBlock<kOwnAxes<kRank>>;
 template <u32 kRank>
 constexpr u32 kBlockThreads = kBlock<kRank> / kOwnNumbers<kRank>;
 
-// Place of number i in a thread's part of a block of this rank. Quarters are already in order.
+// Index, in a thread's part of a block, of number i in the order of the stream. Quarters (rank 4)
+// are already in this order.
 template <u32 kRank>
 __host__ __device__ __forceinline__ constexpr u32 place_of(u32 i) {
     constexpr unsigned char kPlane[16] = {0, 1, 4, 5, 2, 8, 6, 9, 3, 12, 10, 7, 13, 11, 14, 15};
@@ -29,7 +30,7 @@ __host__ __device__ __forceinline__ constexpr u32 place_of(u32 i) {
     return kRank == 1 || kRank == 4 ? i : kRank == 2 ? kPlane[i % 16] : kCube[i % 64];
 }
 
-// The mask of zfp's negabinary numbers.
+// The mask for conversions between two's complement and negabinary, in which zfp codes numbers.
 template <typename W>
 constexpr W kNegabinary = static_cast<W>(0xaaaaaaaaaaaaaaaau);
 template <typename W>
@@ -40,8 +41,8 @@ __device__ __forceinline__ W from_negabinary(W u) { return (u ^ kNegabinary<W>) 
 template <typename W>
 __device__ __forceinline__ W halved(W i) { return shifted_signed(i, 1); }
 
-// A line of four, forward and backward: nearly an orthogonal transform, which loses up to two low
-// bits.
+// The lossy transform of a line of four numbers, and its inverse. It is nearly orthogonal, and
+// loses up to two low bits.
 struct Lossy {
     static constexpr bool kIsReversible = false;
     template <typename W>
@@ -62,7 +63,8 @@ struct Lossy {
     }
 };
 
-// The lossless transform: differences of differences of differences.
+// The lossless transform of a line of four numbers, and its inverse: differences up to the third
+// order.
 struct Reversible {
     static constexpr bool kIsReversible = true;
     template <typename W>
@@ -100,8 +102,8 @@ __device__ __forceinline__ void transform_back(W (&v)[kBlock<kRank>]) {
     }
 }
 
-// Copies elements of a clipped block to its padding. `there`: number of places along each axis that
-// exist, from 1 to 4.
+// Fills the padding of a clipped block with copies of its elements. `there`: number of existing
+// elements along each axis, from 1 to 4.
 template <u32 kRank, typename W>
 __device__ __forceinline__ void pad(W (&v)[kBlock<kRank>], const u32 (&there)[kRank]) {
 #pragma unroll

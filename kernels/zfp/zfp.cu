@@ -1,14 +1,16 @@
-// Entry points of the zfp kernels, and how to launch them. The bodies are templates over the word, the rank and the transform.
+// Entry points of the zfp kernels, and their launch parameters. The bodies are templates over the
+// word, the rank and the transform.
 
 #include "compress.cuh"
 #include "decompress.cuh"
 #include "finish.cuh"
 #include "range.cuh"
 
-// CTAs per multiprocessor that registers are limited for.
+// Minimum number of resident CTAs per multiprocessor, for __launch_bounds__, which limits the
+// registers per thread accordingly.
 template <typename W, u32 kRank>
 constexpr u32 kStreamCtas = sizeof(W) == 4 ? 4 : 2;
-// The same for kernels with more live registers.
+// The same for kernels that need more registers.
 template <typename W>
 constexpr u32 kRareCtas = sizeof(W) == 4 ? 3 : 2;
 
