@@ -6,7 +6,7 @@
 
 #include "bins.cuh"
 
-// Words of marks that a tile of the stage before the first step clears.
+// Number of bitmap words that one tile clears in the stage before the first step.
 constexpr u32 kClearedWords = 8192;
 
 struct RefineShared {

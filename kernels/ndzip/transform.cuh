@@ -175,8 +175,8 @@ __device__ __forceinline__ void unfold_narrow(const u32 (&square)[32], u32 (&lin
 // The thread's share of a group. A group belongs to one lane for f32, to four lanes for f64.
 template <typename W>
 struct Part {
-    // True if the thread writes the head of its columns: for f64, the first of the two lanes that
-    // have parts of these columns does.
+    // True if the thread writes the head of its columns. For f64, two lanes of a group share each
+    // column (0 and 2, or 1 and 3); the first of the two writes the head.
     static __device__ __forceinline__ bool leads() { return Type<W>::kParts == 1 || lane_id() % 4 < 2; }
     // Index of the thread's u32 in the group's head word, and in the words of its columns.
     static __device__ __forceinline__ u32 head_half() { return Type<W>::kParts == 1 ? 0 : 1 - lane_id() % 2; }

@@ -874,7 +874,8 @@ struct QuantCompressor {
         Four lengths = 0;
         if (likely((o.z | o.y | o.x) <= 1)) {
             const u32 keeps = 0 - o.x;
-            // Whether these orders subtract a previous row along y, and along z.
+            // Whether the differences subtract the previous row along y, and the one along z: the
+            // order is above 0, and the block has such a row.
             const bool has_y = o.y > 0 && y > 0, has_z = o.z > 0 && z > 0;
             u32 before = box.is_line() && row > 0 ? numbers[row * kRow - 1] - base : 0;
 #pragma unroll 1

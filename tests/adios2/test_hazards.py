@@ -38,7 +38,7 @@ import os
 os._exit(7)
 """
     output = python(code, tmp_path, 7)
-    assert output.count("error: abs=much is not valid: abs must be followed by a number, such as abs=1e-3") == 2
+    assert output.count("error: abs=much is not valid: write abs=NUMBER, where NUMBER is a decimal number such as 16 or 1e-3") == 2
     assert output.count("gridz_adios2: abs=much") == 1
 
 

@@ -743,7 +743,8 @@ fn list(c: u16, w: u8, g: u8, strings: &[u8]) -> Vec<u8> {
     })
 }
 
-/// A block of 4000 floats mapped by CUT, all with the number v = `base`, and their tails.
+/// A block of 4000 floats mapped by CUT. Each has the number v = `base`; `n_tail_bytes` zero bytes
+/// follow as their tails.
 fn cut(dtype: DType, e: u16, base: i32, n_tail_bytes: usize) -> Vec<u8> {
     block(1, "walk", dtype, |block| {
         let [e, base] = [e.to_le_bytes().to_vec(), base.to_le_bytes().to_vec()];

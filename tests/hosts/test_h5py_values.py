@@ -161,7 +161,7 @@ DOUBLE = tuple(int(word) for word in np.frombuffer(np.float64(1e-3).tobytes(), "
         ((0x475A0001, LORENZO | 4 << 16, 0x0B, 4, 0, 0), ["lorenzo does not have level 4; its levels are 1 fast, 2 dense, 3 max, and 0 for the default"]),
         ((0x475A0001, NDZIP | 1 << 16, 0x0B, 4, 0, 0), ["ndzip has no levels; use 0, not 1"]),
         ((0x475A0001, 0x0101, 0x0B, 4, 0, 0), ["it has no mode 1, abs", "a newer gridz"]),
-        ((0x475A0001, 0x0001, 0x2000000B, 4, 0, 0), ["unknown filter values", "a newer gridz"]),
+        ((0x475A0001, 0x0001, 0x2000000B, 4, 0, 0), ["its filter values contain entries that this version does not know", "a newer gridz"]),
         ((0x475A0001, 0x0001, 0x0800000B, 4, 0, 0), ["damaged filter values", "the list of fill values and limits is invalid"]),
         ((0x475A0001, 0x0001, 0x0200000B, 4, 0, 0), ["damaged filter values", "a fill value or limit is incomplete"]),
     ],

@@ -69,7 +69,7 @@ impl CpuLevel {
 /// process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gpus {
-    /// The GPU of the program, or of its MPI rank.
+    /// The program's current CUDA device if it has one, else one GPU per local MPI rank.
     Programs,
     /// The GPU with this number.
     Number(u32),

@@ -26,7 +26,7 @@ pub struct Fatbin {
 pub struct Aligned<T: ?Sized>(pub T);
 
 impl Fatbin {
-    /// A fatbin that the build embedded, whole.
+    /// A fatbin that the build embedded. It is known to be complete, so it is not checked.
     pub const fn embedded(name: &'static str, image: &'static [u8]) -> Self {
         Self { name, image }
     }

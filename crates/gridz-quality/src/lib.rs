@@ -85,7 +85,7 @@ pub struct Report {
     /// Numbers that are finite and not missing in both arrays. All fields below describe these
     /// numbers, except the mismatches.
     pub numbers: u64,
-    /// Elements that are missing in one array at least, and differ in the other.
+    /// Elements that are missing in at least one array and whose bytes differ between the arrays.
     pub fill_mismatches: u64,
     /// Numbers that are NaN in one array, and not the same NaN in the other.
     pub nan_mismatches: u64,

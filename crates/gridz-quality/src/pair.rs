@@ -48,7 +48,7 @@ pub type Place<E> = Option<(E, usize)>;
 pub struct Findings<N> {
     /// Numbers that were compared.
     pub numbers: u64,
-    /// Elements that are missing in one array at least, and differ in the other.
+    /// Elements that are missing in at least one array and whose bytes differ between the arrays.
     pub fill_mismatches: u64,
     /// Numbers that are NaN in one array and differ in the other.
     pub nan_mismatches: u64,

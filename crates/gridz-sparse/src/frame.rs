@@ -92,9 +92,10 @@ impl Head {
                 let Self { n_different, code_bytes, value_bytes, .. } = self;
                 Error::corrupt(format!(
                     "the header of a sparse matrix is damaged: its counts ({n_rows} rows, {nnz} elements, \
-                     {n_slices} slices and {n_long_slices} of long rows, {n_steps} steps, {n_order} nodes, {n_long} \
-                     long rows, {n_different} distinct values, {code_bytes} bytes of codes and {value_bytes} of \
-                     values) describe a frame of 2^62 bytes or more"
+                     {n_slices} slices of short rows, {n_long_slices} slices of long rows, {n_steps} steps, \
+                     {n_order} nodes, {n_long} long rows, {n_different} distinct values, {code_bytes} bytes of \
+                     codes, {value_bytes} bytes of values) describe a frame of 2^62 bytes or more; the limit is \
+                     below that"
                 ))
             };
             let start = end;
@@ -238,7 +239,11 @@ pub fn begin(frame: &mut [u8], head: &Head) {
 pub fn check_sums(frame: &[u8], frame_bytes: usize) -> Result<()> {
     let word = |range: Range<usize>| u64::from_le_bytes(frame[range].try_into().expect("8 bytes"));
     if word(BYTES_AT) != frame_bytes as u64 {
-        return Err(Error::corrupt("a sparse matrix is damaged: its length does not match its tables"));
+        let stated = word(BYTES_AT);
+        return Err(Error::corrupt(format!(
+            "the header of a sparse matrix is damaged: it states a length of {stated} bytes, but its tables need \
+             {frame_bytes} bytes"
+        )));
     }
     if frame.len() < frame_bytes {
         let text = format!("a sparse matrix is truncated: it has {} of {frame_bytes} bytes", frame.len());

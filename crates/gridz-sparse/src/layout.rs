@@ -62,7 +62,7 @@ pub struct Slice {
     /// Position of the slice: 120 times its window plus its index in the window. If rows are in
     /// order, this is the first row divided by 32.
     pub place: u32,
-    /// Start of its values, in steps of 32 values.
+    /// Start of its values, in units of 32 values.
     pub values_at: u32,
     /// Start of its codes, in [`CODE_UNIT`]s.
     pub codes_at: u32,

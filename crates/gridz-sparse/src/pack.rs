@@ -246,8 +246,9 @@ impl Packer {
         (step <= most_steps).then_some(step)
     }
 
-    /// The smallest of all columns, and the bytes that codes need relative to the smallest column
-    /// of each step, if no item waits.
+    /// The smallest of all columns, and the width in bytes of codes that are differences from the
+    /// smallest column of their step, if no item waits for a later step. If `is_relative` is set,
+    /// columns count from their item's origin.
     fn spans(&self, n_steps: usize, is_relative: bool) -> Spans {
         let mut steps = [[i64::MAX, i64::MIN]; MAX_STEPS];
         for item in 0..self.origins.len() {

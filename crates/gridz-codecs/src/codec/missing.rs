@@ -291,7 +291,7 @@ impl MissingElements {
             )));
         }
         Err(Error::invalid(format!(
-            "{name} has {n_bytes} bytes; give one element of the array, which has {size} bytes"
+            "{name} has {n_bytes} bytes; it must have {size} bytes, as an element of the array does"
         )))
     }
 

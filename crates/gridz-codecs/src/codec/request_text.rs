@@ -24,7 +24,7 @@ impl Request {
             let number = |text: &str| {
                 let wrong = |_| {
                     Error::invalid(format!(
-                        "{part} is not valid: {key} must be followed by a number, such as {key}=1e-3"
+                        "{part} is not valid: write {key}=NUMBER, where NUMBER is a decimal number such as 16 or 1e-3"
                     ))
                 };
                 text.parse::<f64>().map_err(wrong)
@@ -193,8 +193,8 @@ mod tests {
             ("flat,abs", "flat: \"abs\" is unknown; allowed are abs=NUMBER, rms=NUMBER"),
             ("any,lossless=1", "any: \"lossless=1\" is unknown"),
             ("any,", "any: \"\" is unknown"),
-            ("any,abs=", "abs= is not valid: abs must be followed by a number"),
-            ("any,abs=1mm", "abs=1mm is not valid: abs must be followed by a number"),
+            ("any,abs=", "abs= is not valid: write abs=NUMBER"),
+            ("any,abs=1mm", "abs=1mm is not valid: write abs=NUMBER"),
             ("any,minexp=.5", "any: minexp must be a whole number from -2^31 to 2^31-1, not 0.5"),
             ("any,minexp=3e9", "any: minexp must be a whole number from -2^31 to 2^31-1, not 3000000000"),
             ("any,s=nan", "any: s must be a finite number, not NaN"),

@@ -103,7 +103,7 @@ impl Record {
     pub fn request(&self) -> Result<Request> {
         let (codec, mode, level) = (self.codec.into(), self.mode.into(), self.level.into());
         if self.has_more {
-            return Err(needs_newer("unknown filter values"));
+            return Err(needs_newer("its filter values contain entries that this version does not know"));
         }
         // If this version rejects the request, a later version wrote the record.
         let codec_params = &self.codec_params[..self.n_codec_params];
@@ -118,7 +118,7 @@ impl Record {
     /// `Corrupt`; `UnsupportedFormat` for a later version.
     pub(super) fn parse(words: &[u32]) -> Result<Self> {
         if words[0] != RECORD_MAGIC | RECORD_VERSION {
-            return Err(needs_newer(&format!("filter values of version {}", words[0] & 0xffff)));
+            return Err(needs_newer(&format!("its filter values have version {}", words[0] & 0xffff)));
         }
         let &[_, what, layout, element_size, value_low, value_high, ref rest @ ..] = verified(words)? else {
             return Err(damaged("too few values"));
@@ -271,7 +271,7 @@ fn take_missing(flags: u8, element_size: u32, words: &mut &[u32], missing: &mut 
     let (&count, rest) = words.split_first().ok_or_else(wrong)?;
     let [n_fills, limits, 0, 0] = count.to_le_bytes() else { return Err(wrong()) };
     if usize::from(n_fills) > MAX_FILLS {
-        return Err(needs_newer(&format!("{n_fills} fill values are more than this version supports")));
+        return Err(needs_newer(&format!("it has {n_fills} fill values, more than this version supports")));
     }
     if limits > 3 || (n_fills < 2 && limits == 0) || flags & HAS_FILL != 0 {
         return Err(wrong());
@@ -294,7 +294,7 @@ fn damaged(what: &str) -> Error {
 }
 
 fn needs_newer(what: &str) -> Error {
-    Error::new(ErrorKind::UnsupportedFormat, format!("{what}; this dataset needs a newer gridz"))
+    Error::new(ErrorKind::UnsupportedFormat, format!("this dataset needs a newer gridz: {what}"))
 }
 
 /// cd_values in a buffer of fixed size.

@@ -230,8 +230,9 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
         let nodes = &self.nodes[phase];
         let x = self.x.as_ptr();
         let side = (1u8 << B) - 1;
-        // SAFETY: as above. For each node, the reads are either `side` elements of its block, if it
-        // has an element here, or four elements, if the vector has that many from each column on.
+        // SAFETY: as above. For each node, this reads either the `B` elements of its block (`side` is
+        // their mask), if the node has an element in this step, or four elements starting at its
+        // column, if `x` has four elements from the column of every node on.
         // A group never has more nodes than two registers hold: 16 lanes have at most 8 nodes,
         // 8 lanes have at most 4.
         unsafe {

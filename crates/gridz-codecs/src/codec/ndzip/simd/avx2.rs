@@ -1,10 +1,15 @@
 //! AVX2.
 //!
-//! The transposition has three steps. Bytes are gathered until eight consecutive bytes are the same
-//! byte of eight neighboring elements. The 8×8 bits in them are transposed by exchanging
-//! off-diagonal sub-matrices. Each byte is now a part of one column. The bytes are assembled to
-//! columns by the same byte exchange as in the first step. Bytes are held in an order (the first
-//! element's last) in which rows and columns of bits are numbered the same way.
+//! The transposition has three steps:
+//!
+//! 1. Bytes are gathered until eight consecutive bytes are the same byte of eight neighboring
+//!    elements.
+//! 2. The 8×8 bits in them are transposed by exchanging off-diagonal sub-matrices, so each byte is
+//!    part of one column.
+//! 3. The byte exchange of step 1 assembles these bytes into columns.
+//!
+//! The first element's byte is held last, so that rows and columns of bits are numbered the same
+//! way.
 //!
 //! AVX2 has no instruction to compress or expand lanes. Words are permuted instead, with indices
 //! from a table that is addressed by the mask of the selected words.
