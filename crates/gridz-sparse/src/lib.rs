@@ -20,7 +20,6 @@ pub mod element;
 pub mod frame;
 mod gpu;
 pub mod layout;
-mod level;
 mod matrix;
 mod pack;
 mod product;

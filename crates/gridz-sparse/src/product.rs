@@ -15,14 +15,13 @@ use crate::access::{WithValues, with_values};
 use crate::element::{Element, PlusTimes, Ring, Semiring, with_ring};
 use crate::frame::View;
 use crate::layout::{BLOCKED, IN_ORDER, LANES, Slice, WINDOW};
-use crate::level::{SparseKernel, run_sparse_kernel};
 use crate::matrix::Matrix;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{avx2, avx512};
 use crate::sums::{Job, NARROW, Sums};
 use crate::values::Values;
 use gridz_codecs::cpu::float::Ieee;
-use gridz_codecs::cpu::isa::Isa;
+use gridz_codecs::cpu::isa::{Isa, Kernel, dispatch_up_to_avx2};
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::{Result, try_vec};
 use gridz_codecs::settings::CpuLevel;
@@ -176,7 +175,7 @@ impl<T: Element> Product<'_, T> {
         let (view, x) = (self.matrix.view(), self.x);
         with_any_values(&view, |values| {
             let job = Job { view, values, x };
-            self.share::<R>(|what| run_sparse_kernel(level, Portable { job: &job, what, ring: PhantomData::<R> }))
+            self.share::<R>(|what| dispatch_up_to_avx2(level, Portable { job: &job, what, ring: PhantomData::<R> }))
         })
     }
 }
@@ -188,7 +187,7 @@ struct Portable<'a, T, R> {
     ring: PhantomData<R>,
 }
 
-impl<T: Element, R: Ring<T>> SparseKernel for Portable<'_, T, R> {
+impl<T: Element, R: Ring<T>> Kernel for Portable<'_, T, R> {
     type Output = ();
 
     #[inline(always)]

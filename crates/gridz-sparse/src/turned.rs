@@ -13,13 +13,12 @@ use crate::access::{AnyValues, with_any_values};
 use crate::element::{Element, Ring, Semiring, with_ring};
 use crate::frame::View;
 use crate::layout::LANES;
-use crate::level::{SparseKernel, run_sparse_kernel};
 use crate::matrix::Matrix;
 use crate::values::Values;
 use crate::walk::{Columns, lanes_of};
 use crate::wide::{add_products, lengths};
 use gridz_codecs::cpu::float::Ieee;
-use gridz_codecs::cpu::isa::Isa;
+use gridz_codecs::cpu::isa::{Isa, Kernel, dispatch_up_to_avx2};
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::{Result, try_vec};
 
@@ -51,7 +50,7 @@ impl<T: Element, R: Ring<T>> Turned<'_, T, R> {
                     *at = row as usize;
                 }
                 let first = columns.start;
-                run_sparse_kernel(level, Add::<T, R> { view, values, i, n, x, rows, first, y: &mut *y, ring });
+                dispatch_up_to_avx2(level, Add::<T, R> { view, values, i, n, x, rows, first, y: &mut *y, ring });
             }
         };
         y.fill(R::zero());
@@ -83,7 +82,7 @@ impl<T: Element, R: Ring<T>> Turned<'_, T, R> {
             for slice in 0..long.n as usize {
                 let i = head.n_slices + long.first as usize + slice;
                 let rows = [long.row as usize; LANES];
-                run_sparse_kernel(level, Add::<T, R> { view, values, i, n, x, rows, first: 0, y: &mut *y, ring });
+                dispatch_up_to_avx2(level, Add::<T, R> { view, values, i, n, x, rows, first: 0, y: &mut *y, ring });
             }
         }
         Ok(())
@@ -122,7 +121,7 @@ struct Add<'a, T, R> {
     ring: PhantomData<R>,
 }
 
-impl<T: Element, R: Ring<T>> SparseKernel for Add<'_, T, R> {
+impl<T: Element, R: Ring<T>> Kernel for Add<'_, T, R> {
     type Output = ();
 
     #[inline(always)]

@@ -11,13 +11,12 @@ use crate::access::{AnyValues, with_any_values};
 use crate::element::{Element, Ring, Semiring, with_ring};
 use crate::frame::View;
 use crate::layout::{LANES, WINDOW};
-use crate::level::{SparseKernel, run_sparse_kernel};
 use crate::matrix::Matrix;
 use crate::product::LONG_AT_A_TIME;
 use crate::values::Values;
 use crate::walk::{Columns, lanes_of};
 use gridz_codecs::cpu::float::Ieee;
-use gridz_codecs::cpu::isa::Isa;
+use gridz_codecs::cpu::isa::{Isa, Kernel, dispatch_up_to_avx2};
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::{Error, Result, try_vec};
 
@@ -45,7 +44,7 @@ struct Sum<'a, T, R> {
     ring: PhantomData<R>,
 }
 
-impl<T: Element, R: Ring<T>> SparseKernel for Sum<'_, T, R> {
+impl<T: Element, R: Ring<T>> Kernel for Sum<'_, T, R> {
     type Output = ();
 
     #[inline(always)]
@@ -141,7 +140,7 @@ impl<T: Element, R: Ring<T>> Wide<'_, T, R> {
             let mut sums = [T::default(); LANES * MAX_VECTORS];
             let sums = &mut sums[..LANES * n];
             for i in slices {
-                run_sparse_kernel(level, Sum::<T, R> { view, values, i, n, x, sums, ring });
+                dispatch_up_to_avx2(level, Sum::<T, R> { view, values, i, n, x, sums, ring });
                 for (row, sums) in view.rows(&view.slice(i)).zip(sums.chunks(n)) {
                     y[(row as usize - first) * n..][..n].copy_from_slice(sums);
                 }
@@ -157,7 +156,7 @@ impl<T: Element, R: Ring<T>> Wide<'_, T, R> {
             let mut sums = [T::default(); LANES * MAX_VECTORS];
             let sums = &mut sums[..LANES * n];
             for (i, to) in (first..).zip(to.chunks_mut(n)) {
-                run_sparse_kernel(level, Sum::<T, R> { view, values, i, n, x, sums: &mut *sums, ring });
+                dispatch_up_to_avx2(level, Sum::<T, R> { view, values, i, n, x, sums: &mut *sums, ring });
                 to.copy_from_slice(fold::<T, R>(sums, n));
             }
         });

@@ -67,6 +67,57 @@ macro_rules! features {
 #[cfg(target_arch = "x86_64")]
 pub use crate::features;
 
+/// A computation that compilers vectorize: it is compiled with the instructions of each level, and
+/// uses none explicitly. (For rows of words there is
+/// [`WithSimd`](crate::stage::rows::WithSimd).)
+pub trait Kernel {
+    /// The result.
+    type Output;
+    /// Runs the computation. It must be `#[inline(always)]`, with everything that should use the
+    /// level's instructions.
+    fn run(self) -> Self::Output;
+}
+
+/// Runs a kernel with the instructions of a level.
+#[allow(unsafe_code)] // functions that need instructions
+pub fn dispatch<K: Kernel>(level: Isa, kernel: K) -> K::Output {
+    match level.kind() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: an `Isa` is proof that the CPU has its instructions.
+        CpuLevel::Avx2 => unsafe { with_avx2(kernel) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        CpuLevel::Avx512 => unsafe { with_avx512(kernel) },
+        _ => kernel.run(),
+    }
+}
+
+/// As [`dispatch`], but with AVX2 at most. From some code compilers make slower code for AVX-512,
+/// with vectors of masks and gathers.
+#[allow(unsafe_code)] // functions that need instructions
+pub fn dispatch_up_to_avx2<K: Kernel>(level: Isa, kernel: K) -> K::Output {
+    match level.kind() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: an `Isa` is proof that the CPU has its instructions; those of AVX-512 include AVX2.
+        CpuLevel::Avx2 | CpuLevel::Avx512 => unsafe { with_avx2(kernel) },
+        _ => kernel.run(),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! run {
+    ([$($feature:tt)*] $name:ident) => {
+        #[target_feature($(enable = $feature),*)]
+        fn $name<K: Kernel>(kernel: K) -> K::Output {
+            kernel.run()
+        }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+features!(avx2 => run! { with_avx2 });
+#[cfg(target_arch = "x86_64")]
+features!(avx512 => run! { with_avx512 });
+
 /// Whether the CPU has a level. The standard library checks it once and caches the answer without a
 /// lock.
 #[cfg(target_arch = "x86_64")]

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::codec::zfp::Chunk;
-use crate::codec::zfp::block::{GROUP, Value, ZfpKernel, decode as decode_blocks, run_zfp_kernel};
+use crate::codec::zfp::block::{GROUP, Value, decode as decode_blocks};
 use crate::codec::zfp::elements::store;
 use crate::codec::zfp::exceptions::Exceptions;
 use crate::codec::zfp::layout::{Block, Layout, MOST_BLOCKS, next};
@@ -14,7 +14,7 @@ use crate::codec::zfp::payload::Payload;
 use crate::codec::zfp::scatter::Scatter;
 use crate::codec::{BlockCounts, Job};
 use crate::cpu::float::Ieee;
-use crate::cpu::isa::Isa;
+use crate::cpu::isa::{Isa, Kernel, dispatch};
 use crate::error::{Error, Result, try_vec};
 use crate::format::checksum::{Checksum, ROW_BYTES};
 use crate::format::region::FoldedRegion;
@@ -35,7 +35,7 @@ pub fn decode<T: Value>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]
     let work = |piece: usize| {
         let _ieee = Ieee::begin();
         let sections = piece * n_sections / n_pieces..(piece + 1) * n_sections / n_pieces;
-        run_zfp_kernel(job.level, Sections::<T> { decoder: &decoder, array: &array, sections, of: PhantomData })?;
+        dispatch(job.level, Sections::<T> { decoder: &decoder, array: &array, sections, of: PhantomData })?;
         let [start, end] = [piece, piece + 1].map(|piece| (piece * piece_bytes).min(payload.len()));
         Ok(checksum_of(job.level, Prefetch::Nothing, &payload[start..end], start as u64))
     };
@@ -204,7 +204,7 @@ struct Sections<'a, T> {
     of: PhantomData<T>,
 }
 
-impl<T: Value> ZfpKernel for Sections<'_, T> {
+impl<T: Value> Kernel for Sections<'_, T> {
     type Output = Result<()>;
 
     #[inline(always)]

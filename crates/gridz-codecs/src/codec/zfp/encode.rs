@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::codec::mode::Mode;
 use crate::codec::zfp::Chunk;
-use crate::codec::zfp::block::{BitWriter, GROUP, Scalar, ZfpKernel, run_zfp_kernel};
+use crate::codec::zfp::block::{BitWriter, GROUP, Scalar};
 use crate::codec::zfp::elements::BlockPositions;
 use crate::codec::zfp::exceptions::{ALIGNMENT, reserve};
 use crate::codec::zfp::join::{Joined, Place};
@@ -19,6 +19,7 @@ use crate::codec::zfp::params::bounded;
 use crate::codec::zfp::rules::{Checked, Rules, Scratch};
 use crate::codec::{Encoded, Job};
 use crate::cpu::float::Ieee;
+use crate::cpu::isa::{Kernel, dispatch};
 use crate::cpu::ordered::in_turn;
 use crate::cpu::pool::{Pool, lock};
 use crate::cpu::thread_cache::ThreadCache;
@@ -67,7 +68,7 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
         let sections = piece * PER_PIECE..((piece + 1) * PER_PIECE).min(layout.n_sections());
         let task =
             Piece { rules: &rules, places: &places, layout, numbers: &numbers, src, sections, work: &mut work };
-        let made = if is_vain { Ok(()) } else { run_zfp_kernel(job.level, task) };
+        let made = if is_vain { Ok(()) } else { dispatch(job.level, task) };
         made.map(|()| work)
     };
     let turn = |made, joined: &mut _| {
@@ -145,7 +146,7 @@ struct Piece<'a, T: Checked> {
     work: &'a mut Work,
 }
 
-impl<T: Checked> ZfpKernel for Piece<'_, T> {
+impl<T: Checked> Kernel for Piece<'_, T> {
     type Output = Result<()>;
 
     #[inline(always)]

@@ -32,29 +32,11 @@ pub fn prefetch(_: &[u8], _: usize) {}
 pub use self::value::{Scalar, tiny_limit};
 
 use crate::codec::zfp::numbers::Numbers;
-use crate::cpu::isa::Isa;
+use crate::cpu::isa::{self, Isa, Kernel, dispatch};
 use crate::settings::CpuLevel;
 
 /// Maximum number of elements of the blocks that are coded together.
 pub const GROUP: usize = 256;
-
-/// Work that is compiled for each level.
-pub trait ZfpKernel {
-    type Output;
-    /// Runs the task. It must be inlined, with everything that should use the level's instructions.
-    fn run(self) -> Self::Output;
-}
-
-/// Runs a task with the instructions of a level.
-pub fn run_zfp_kernel<T: ZfpKernel>(level: Isa, task: T) -> T::Output {
-    match level.kind() {
-        #[cfg(target_arch = "x86_64")]
-        CpuLevel::Avx2 => simd::with_avx2(level, task),
-        #[cfg(target_arch = "x86_64")]
-        CpuLevel::Avx512 => simd::with_avx512(level, task),
-        _ => task.run(),
-    }
-}
 
 /// Encodes consecutive blocks of 4^rank elements, at most [`GROUP`] elements in total. Returns the
 /// number of their bits. The rank is 1 to 4.
@@ -110,13 +92,13 @@ impl<T: Value> Encode<'_, '_, T> {
         if level.kind() == CpuLevel::Avx512 {
             // With AVX-512, compilers generate no better code for this, and for short blocks code
             // that takes a quarter longer.
-            return simd::with_avx2(level, self);
+            return isa::dispatch_up_to_avx2(level, self);
         }
-        run_zfp_kernel(level, self)
+        dispatch(level, self)
     }
 }
 
-impl<T: Value> ZfpKernel for Encode<'_, '_, T> {
+impl<T: Value> Kernel for Encode<'_, '_, T> {
     type Output = u32;
     #[inline(always)]
     fn run(self) -> u32 {
@@ -148,7 +130,7 @@ impl<T: Value, const S: usize> Decode<'_, T, S> {
         // The sequences are decoded one after the other, so the same code handles any number of
         // them.
         let Self { rank, numbers, bytes, at, blocks } = self;
-        run_zfp_kernel(level, DecodeInTurn { rank, numbers, bytes, at, blocks });
+        dispatch(level, DecodeInTurn { rank, numbers, bytes, at, blocks });
     }
 }
 
@@ -161,7 +143,7 @@ struct DecodeInTurn<'a, T> {
     blocks: &'a mut [T],
 }
 
-impl<T: Value> ZfpKernel for DecodeInTurn<'_, T> {
+impl<T: Value> Kernel for DecodeInTurn<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {

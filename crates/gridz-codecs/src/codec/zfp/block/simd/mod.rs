@@ -22,7 +22,7 @@ use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
 use super::bits::Room;
 use super::value::Scalar;
-use super::{Decode, Encode, GROUP, ZfpKernel};
+use super::{Decode, Encode, GROUP};
 use crate::codec::zfp::numbers::Numbers;
 use crate::cpu::isa::{Isa, features};
 use crate::settings::CpuLevel;
@@ -109,22 +109,6 @@ trait Machine<T: Scalar> {
     ) -> ShortStrings;
 }
 
-/// Runs a task with the instructions of AVX2.
-#[inline(always)]
-pub fn with_avx2<T: ZfpKernel>(level: Isa, task: T) -> T::Output {
-    assert!(level.kind() >= CpuLevel::Avx2);
-    // SAFETY: an `Isa` is proof that the CPU has its instructions.
-    unsafe { avx2_level::run(task) }
-}
-
-/// Runs a task with the instructions of AVX-512.
-#[inline(always)]
-pub fn with_avx512<T: ZfpKernel>(level: Isa, task: T) -> T::Output {
-    assert!(level.kind() >= CpuLevel::Avx512);
-    // SAFETY: an `Isa` is proof that the CPU has its instructions.
-    unsafe { avx512_level::run(task) }
-}
-
 /// Encodes blocks that are not reversible with AVX-512 registers. `task.out` must have room for a
 /// group.
 #[inline(always)]
@@ -174,30 +158,10 @@ impl Value for i64 {
     type Avx512 = Avx512<8>;
 }
 
-/// Tasks, compiled with the instructions of a level.
-macro_rules! run {
-    ([$($feature:tt)*] $name:ident) => {
-        #[target_feature($(enable = $feature),*)]
-        pub fn $name<T: ZfpKernel>(task: T) -> T::Output {
-            task.run()
-        }
-    };
-}
-
-mod avx2_level {
-    use super::*;
-    features!(avx2 => run! { run });
-}
-
 macro_rules! level {
     ([$($feature:tt)*] $name:ident, $machine:ident) => {
         mod $name {
             use super::*;
-
-            #[target_feature($(enable = $feature),*)]
-            pub fn run<T: ZfpKernel>(task: T) -> T::Output {
-                task.run()
-            }
 
             #[target_feature($(enable = $feature),*)]
             pub fn encode<T: Value>(
