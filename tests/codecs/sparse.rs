@@ -655,7 +655,7 @@ fn resealed_matrices() {
         let refused = Matrix::from_frame(&frame, &Pool::new(1)).err();
         answers.add(refused.as_ref().map_or("accepted", |error| error.context()));
         // The checksums are valid, so this error is about the tables.
-        if refused.as_ref().is_none_or(|error| error.context().starts_with("a sparse matrix is damaged")) {
+        if refused.as_ref().is_none_or(|error| error.context().contains("sparse matrix is damaged")) {
             n_reached += 1;
         }
         assert_eq!(use_frame(&frame), refused.is_none(), "seed {}", n_cases - 1);
@@ -704,7 +704,7 @@ fn any_matrix() {
 #[test]
 fn hostile_tables_do_no_harm() {
     let tally = Tally::default();
-    proptest!(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() }, |(
+    proptest!(ProptestConfig { cases: 1200, failure_persistence: None, ..ProptestConfig::default() }, |(
         which in 0..6usize,
         changes in prop::collection::vec((any::<prop::sample::Index>(), 0..4u8, any::<u32>()), 1..4),
         in_header in any::<bool>(),
@@ -730,7 +730,7 @@ fn hostile_tables_do_no_harm() {
         tally.add_if("accepted", is_accepted);
         // The checksums are valid, so this error is about the tables.
         let refused = Matrix::from_frame(&frame, &Pool::new(1)).err();
-        let is_of_tables = refused.is_some_and(|error| error.context().starts_with("a sparse matrix is damaged"));
+        let is_of_tables = refused.is_some_and(|error| error.context().contains("sparse matrix is damaged"));
         tally.add_if("refused by the tables", is_of_tables);
     });
     tally.assert("accepted", 5);

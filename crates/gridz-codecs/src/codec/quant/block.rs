@@ -19,7 +19,7 @@ use crate::stage::element::Element;
 use crate::stage::exceptions::{ALIGNMENT, Bitmap, FillMask, Outliers, outlier_bytes, place, write_outliers};
 use crate::stage::missing::MissingWords;
 use crate::stage::predict::{self, ANY, LineSums, MAX_ORDER, Orders};
-use crate::stage::quantize::{Coded, Quantizer, Uniform};
+use crate::stage::quantize::{Coded, Quantizer, Relative, Uniform, lanes_of};
 use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Simd, first_lanes};
 use crate::stage::word::Word;
 
@@ -370,6 +370,21 @@ impl<W: Word> Finish<W> for Values<'_, W> {
     }
 }
 
+/// Converts codes with a relative bound to floats while rows are stored.
+#[derive(Clone, Copy)]
+struct RelativeValues<'a, W>(&'a Relative<W>);
+
+impl<W: Word> Finish<W> for RelativeValues<'_, W> {
+    const IS_SLOW: bool = true;
+
+    #[inline(always)]
+    fn words<S: Simd<W>>(&self, s: S, row: S::Row) -> S::Row {
+        let mut lanes = lanes_of(s, row);
+        self.0.dequantize(&mut lanes);
+        s.load(&lanes)
+    }
+}
+
 /// Decodes a block that is raw or constant; returns the header of any other block.
 ///
 /// # Errors
@@ -452,15 +467,15 @@ pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
     let outliers = if header & OUTLIERS != 0 { Some(Outliers::read(&mut rest, n, element)?) } else { None };
     let is_whole = |n_bytes: usize| whole(bytes.len() - rest.len() + n_bytes);
 
-    // Only the quantizer of floats with an absolute bound is worth a copy in every loop that
-    // stores.
-    let (finish, is_uniform) = match &quantizer {
-        None => (Values(None), true),
-        Some(Quantizer::Uniform(uniform)) => (Values(Some(uniform)), true),
-        Some(_) => (Values(None), false),
+    // The quantizer of integers is not worth a copy in every loop that stores.
+    let (uniform, relative) = match &quantizer {
+        Some(Quantizer::Uniform(uniform)) => (Some(uniform), None),
+        Some(Quantizer::Relative(relative)) => (None, Some(relative)),
+        _ => (None, None),
     };
-    let is_direct = element.bytes == W::BYTES && fill_mask.is_none() && is_uniform && !S::IS_SMALL;
-    // Numbers with an entropy code take longer than another pass over them.
+    let is_whole_words = element.bytes == W::BYTES && fill_mask.is_none() && !S::IS_SMALL;
+    let is_direct = is_whole_words && (quantizer.is_none() || uniform.is_some());
+    let finish = Values(uniform);
     if is_direct && !P::IS_ENTROPY && shape[..2] == [1, 1] {
         let mut line = Line { bytes: &mut target.row(0, 0, W::BYTES)[..n * W::BYTES], finish };
         is_whole(if orders[2] == 1 {
@@ -478,6 +493,11 @@ pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
         numbers
     } else if is_direct {
         let mut sink = Direct { target, shape, finish };
+        predict::undo_rows(s, numbers, other, shape, orders, base, &mut sink);
+        put_outliers(&outliers, element, shape, target);
+        return Ok(());
+    } else if let (Some(relative), true) = (relative, is_whole_words) {
+        let mut sink = Direct { target, shape, finish: RelativeValues(relative) };
         predict::undo_rows(s, numbers, other, shape, orders, base, &mut sink);
         put_outliers(&outliers, element, shape, target);
         return Ok(());

@@ -140,6 +140,9 @@ fn store_row<W: Word, S: Simd<W>>(s: S, words: &[W], n: usize, out: &mut [u8], e
 
 /// The last conversion of a block's rows, which results in words.
 pub trait Finish<W: Word> {
+    /// True if a conversion takes longer than summing up a row: see [`Sink::IS_SLOW`].
+    const IS_SLOW: bool = false;
+
     /// Converts a row to words.
     fn words<S: Simd<W>>(&self, s: S, row: S::Row) -> S::Row;
 }
@@ -202,6 +205,7 @@ impl<W: Word, F: Finish<W>> Sink<W> for Direct<'_, '_, '_, F> {
         = DirectPlane<'p, F>
     where
         Self: 'p;
+    const IS_SLOW: bool = F::IS_SLOW;
 
     #[inline(always)]
     fn plane(&mut self, z: usize) -> DirectPlane<'_, F> {

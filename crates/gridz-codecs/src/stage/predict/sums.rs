@@ -12,6 +12,10 @@ pub trait Sink<W: Word> {
     where
         Self: 'p;
 
+    /// True if taking a row takes longer than summing it up. Then there are few loops for special
+    /// orders, because each of them contains the sink.
+    const IS_SLOW: bool = false;
+
     /// Plane z; planes are requested in order.
     fn plane(&mut self, z: usize) -> Self::Plane<'_>;
 }
@@ -60,8 +64,12 @@ impl<W: Word, K: Sink<W>> WithSimd<W> for UndoRows<'_, W, K> {
     fn run<S: Simd<W>>(self, s: S) {
         let Self { r, work, shape, orders, base, sink } = self;
         match orders {
-            [0, ..] if S::IS_SMALL => sum_rows::<_, _, _, 0, ANY, ANY>(s, r, work, shape, orders, base, sink),
-            _ if S::IS_SMALL => sum_rows::<_, _, _, ANY, ANY, ANY>(s, r, work, shape, orders, base, sink),
+            [0, ..] if S::IS_SMALL || K::IS_SLOW => {
+                sum_rows::<_, _, _, 0, ANY, ANY>(s, r, work, shape, orders, base, sink)
+            }
+            _ if S::IS_SMALL || K::IS_SLOW => {
+                sum_rows::<_, _, _, ANY, ANY, ANY>(s, r, work, shape, orders, base, sink)
+            }
             [0, 0, 0] => sum_rows::<_, _, _, 0, 0, 0>(s, r, work, shape, orders, base, sink),
             [0, 0, 1] => sum_rows::<_, _, _, 0, 0, 1>(s, r, work, shape, orders, base, sink),
             [0, 1, 0] => sum_rows::<_, _, _, 0, 1, 0>(s, r, work, shape, orders, base, sink),

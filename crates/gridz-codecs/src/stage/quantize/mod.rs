@@ -28,7 +28,7 @@ mod uniform;
 mod whole;
 
 pub use numbers::Numbers;
-use relative::Relative;
+pub use relative::Relative;
 pub use uniform::{SPARE_BITS, Uniform, ZONES};
 use whole::Whole;
 
