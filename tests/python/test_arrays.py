@@ -249,7 +249,7 @@ def test_codecs():
         (lambda: gridz.Quant(abs=-1), "above 0"),
         (lambda: gridz.Quant(abs=1, pwrel=1), "contains a second mode"),
         (lambda: gridz.Quant(abs=1, colour=3), "allowed are"),
-        (lambda: gridz.Lorenzo("most"), "levels 1 fast, 2 dense, 3 max"),
+        (lambda: gridz.Lorenzo("most"), "levels are 1 fast, 2 dense, 3 max"),
         (lambda: gridz.Lorenzo(abs=1), "lossless"),
         (lambda: gridz.parse("zip"), "1 ndzip"),
         (lambda: gridz.Quant(abs=1, fill="x"), "fill"),

@@ -469,7 +469,7 @@ def test_outliers_stop_ranges_everywhere(tmp_path):
     run("repack", source, target, "--rel", "1e-4", "--force")
     run("repack", source, target, "--force", "--dataset", "t=quant,abs=1e-3")
     gridz.repack(source, target, "quant,rel=1e-4", fill=1e20)
-    assert "no number" in run("repack", source, target, "--force", "--fill", "x", code=2)
+    assert "is not a number" in run("repack", source, target, "--force", "--fill", "x", code=2)
 
 
 def test_bench_leaves_out_missing_elements(tmp_path):

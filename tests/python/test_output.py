@@ -109,7 +109,7 @@ def test_open_descriptors_are_refused(tmp_path):
             for stdout in (out, subprocess.PIPE):
                 command = [sys.executable, "-m", "gridz", "compress", tmp_path / "a.npy", "-o", path, "--force"]
                 done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True)
-                assert done.returncode == 3 and "open descriptor" in done.stderr
+                assert done.returncode == 3 and "open file descriptor" in done.stderr
                 refused += 1
     assert refused == 6 and (tmp_path / "out").read_bytes() == b""
 
