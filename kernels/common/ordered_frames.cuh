@@ -175,7 +175,7 @@ struct OrderedFrames {
         return args.encoded.n_bytes + layout.payload_bytes(sum) >= args.stored.n_bytes + layout.raw_bytes();
     }
 
-    // Counts `parts` finished parts of a chunk's tiles, of which `n_stored` are stored, and adds
+    // Counts `parts` finished parts of a chunk's tiles, `n_stored` stored ones among them, and adds
     // their sums. Called by a warp. Lane 0 passes the sums, and gets the number of parts finished
     // so far.
     __device__ __forceinline__ u32 count(TileKind kind, u32 chunk, Sums sums, u32 parts, u32 n_stored) const {

@@ -197,8 +197,8 @@ __device__ __forceinline__ void copy_border(const Layout<W, kRank>& layout, W* a
 // This avoids most bank conflicts when adjacent threads access runs of equal length.
 __device__ __forceinline__ constexpr u32 padded(u32 word) { return word + word / 32; }
 
-// A line in shared memory is eight units of 16 bytes. They are permuted by XOR so that there are no
-// bank conflicts when threads read the same unit of adjacent lines, or adjacent rows. Two lines
+// A line in shared memory is eight units of 16 bytes. They are permuted by XOR to avoid bank
+// conflicts when threads read the same unit of adjacent lines, or adjacent rows. Two lines
 // whose indices differ by kFar are read together, so their units are in different halves of the
 // banks. The permutation is linear: swizzled(a | b) = swizzled(a) ^ swizzled(b) if a and b have no
 // common set bits.

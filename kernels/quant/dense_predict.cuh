@@ -498,7 +498,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         }
     }
     // Differences consecutive rows of a line. before[k] is the row before them, differenced k
-    // times, of which only the last number is used.
+    // times; only its last number is used.
     template <u32 kRows>
     static __device__ __forceinline__ void difference_line(W (&v)[kRows], u32 order, W (&before)[kMaxOrder]) {
         const u32 lane = lane_id();

@@ -35,8 +35,8 @@ struct WeightsChooser {
         u32 counts[kHalf];            // how often a sample counts
         u32 taken[kSamples / 32];     // marks of elements that are samples
         u32 n_samples;                // number of all samples
-        // Sums of products. Column 0 has those with the number itself. The others are known up to
-        // the diagonal only.
+        // Sums of products. Column 0 has the products with the number itself. The matrix is
+        // symmetric, and only the columns up to the diagonal are computed.
         u64 sums[kTaps][kTaps];
         union {
             double factors[kRowKinds][kTaps][kFactorStride];

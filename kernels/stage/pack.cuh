@@ -16,7 +16,7 @@
 enum class Patches : u32 { kNone, kSome };
 enum class Width : u32 { kNear, kFar };
 
-// Both functions append a number to a lane's bit string, of which the last kBits bits are known.
+// Both functions append a number to a lane's bit string. Only its last kBits bits are known.
 // appended(): the last kBits bits after the low w bits of the number are appended. completed(): the
 // word that starts with the string's last `filled` bits and continues with the number.
 template <Width kWidth>

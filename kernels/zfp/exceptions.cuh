@@ -34,7 +34,7 @@ struct PlacedElement {
     }
 };
 
-// The coded form of a bitmap, of which a thread has two words. Also counts the nonzero words and
+// The coded form of a bitmap; each thread has two words of it. Also counts the nonzero words and
 // their nonzero bytes, before the thread's own words and in all.
 struct OwnBitmap {
     static constexpr u32 kBytesAt = 16;

@@ -14,7 +14,7 @@ use crate::stage::entropy::log::{LOG_OF_2, log};
 use crate::stage::entropy::section::{self, Coding};
 use crate::stage::entropy::symbols::{Number, symbol, tail_bits};
 
-/// Block kinds: raw elements; one element, to which all others are equal; codes.
+/// Block kinds: raw elements; a single element, repeated; codes.
 const RAW: u8 = 0;
 const CONST: u8 = 1;
 const CODES: u8 = 2;

@@ -370,6 +370,22 @@ impl<W: Word> Finish<W> for Values<'_, W> {
     }
 }
 
+/// Converts codes of either quantizer of floats while the single row of a block is stored.
+struct LineValues<'a, W> {
+    uniform: Option<&'a Uniform<W>>,
+    relative: Option<&'a Relative<W>>,
+}
+
+impl<W: Word> Finish<W> for LineValues<'_, W> {
+    #[inline(always)]
+    fn words<S: Simd<W>>(&self, s: S, row: S::Row) -> S::Row {
+        match self.relative {
+            Some(relative) => RelativeValues(relative).words(s, row),
+            None => Values(self.uniform).words(s, row),
+        }
+    }
+}
+
 /// Converts codes with a relative bound to floats while rows are stored.
 #[derive(Clone, Copy)]
 struct RelativeValues<'a, W>(&'a Relative<W>);
@@ -475,13 +491,14 @@ pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
     };
     let is_whole_words = element.bytes == W::BYTES && fill_mask.is_none() && !S::IS_SMALL;
     let is_direct = is_whole_words && (quantizer.is_none() || uniform.is_some());
-    let finish = Values(uniform);
-    if is_direct && !P::IS_ENTROPY && shape[..2] == [1, 1] {
-        let mut line = Line { bytes: &mut target.row(0, 0, W::BYTES)[..n * W::BYTES], finish };
-        is_whole(if orders[2] == 1 {
-            packing.unpack(s, table, rest, shape, &mut LineSums::<_, _, 1>::new(s, orders, base, &mut line))
+    if (is_direct || is_whole_words && relative.is_some()) && shape[..2] == [1, 1] {
+        let bytes = &mut target.row(0, 0, W::BYTES)[..n * W::BYTES];
+        let line = &mut Line { bytes, finish: LineValues { uniform, relative } };
+        // An entropy code takes longer than the sums, whatever their order.
+        is_whole(if orders[2] == 1 && !P::IS_ENTROPY {
+            packing.unpack(s, table, rest, shape, &mut LineSums::<_, _, 1>::new(s, orders, base, line))
         } else {
-            packing.unpack(s, table, rest, shape, &mut LineSums::<_, _, ANY>::new(s, orders, base, &mut line))
+            packing.unpack(s, table, rest, shape, &mut LineSums::<_, _, ANY>::new(s, orders, base, line))
         }?)?;
         put_outliers(&outliers, element, shape, target);
         return Ok(());
@@ -492,7 +509,7 @@ pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
         predict::undo(s, numbers, shape, orders, base);
         numbers
     } else if is_direct {
-        let mut sink = Direct { target, shape, finish };
+        let mut sink = Direct { target, shape, finish: Values(uniform) };
         predict::undo_rows(s, numbers, other, shape, orders, base, &mut sink);
         put_outliers(&outliers, element, shape, target);
         return Ok(());
@@ -512,8 +529,10 @@ pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
     if let Some((word, bitmap)) = &fill_mask {
         let mut at = 0;
         while at < n {
-            let row = s.select(bitmap.words()[at / LANES], s.splat(*word), s.load(&words[at..]));
-            s.store(row, &mut words[at..]);
+            let filled = bitmap.words()[at / LANES];
+            if filled != 0 {
+                s.store(s.select(filled, s.splat(*word), s.load(&words[at..])), &mut words[at..]);
+            }
             at += LANES;
         }
     }

@@ -98,29 +98,6 @@ impl<W: Word> BlockWords<W> {
         s.outlined(Load { source, shape, element, words })
     }
 
-    #[inline(always)]
-    fn load_inlined<S: Simd<W>>(
-        s: S,
-        source: &Source,
-        shape: [usize; 3],
-        element: Element,
-        words: &mut [W],
-    ) -> Self {
-        // Merge rows and planes that are contiguous in the array, too.
-        let [mut nz, mut ny, mut nx] = shape;
-        if nx == source.row {
-            (ny, nx) = (1, ny * nx);
-            if nx == source.plane {
-                (nz, nx) = (1, nz * nx);
-            }
-        }
-        if element.bytes == W::BYTES && nx.is_multiple_of(LANES) {
-            Self::load_rows::<S, true>(s, source, [nz, ny, nx], element, words)
-        } else {
-            Self::load_rows::<S, false>(s, source, [nz, ny, nx], element, words)
-        }
-    }
-
     /// [`BlockWords::load`] after merging. `IS_WHOLE`: elements are as wide as words, and rows are
     /// whole rows of lanes.
     #[inline(always)]
@@ -171,7 +148,20 @@ impl<W: Word> WithSimd<W> for Load<'_, '_, W> {
 
     #[inline(always)]
     fn run<S: Simd<W>>(self, s: S) -> BlockWords<W> {
-        BlockWords::load_inlined(s, self.source, self.shape, self.element, self.words)
+        let Self { source, shape, element, words } = self;
+        // Merge rows and planes that are contiguous in the array, too.
+        let [mut nz, mut ny, mut nx] = shape;
+        if nx == source.row {
+            (ny, nx) = (1, ny * nx);
+            if nx == source.plane {
+                (nz, nx) = (1, nz * nx);
+            }
+        }
+        if element.bytes == W::BYTES && nx.is_multiple_of(LANES) {
+            BlockWords::load_rows::<S, true>(s, source, [nz, ny, nx], element, words)
+        } else {
+            BlockWords::load_rows::<S, false>(s, source, [nz, ny, nx], element, words)
+        }
     }
 }
 

@@ -76,27 +76,6 @@ impl Coding {
         s.outlined(Choose { numbers, n, scratch })
     }
 
-    #[inline(always)]
-    fn choose_inlined<W: Word, S: Simd<W>>(s: S, numbers: &[W], n: usize, scratch: &mut Scratch<W>) -> Self {
-        let groups = [Group::default(); MAX_GROUPS];
-        let mut coding = Self { groups, n, n_bytes: 0, n_nonzero: Some(0), longest: 0 };
-        let mut start = 0;
-        for group in &mut coding.groups {
-            if start >= n {
-                break;
-            }
-            let size = (n - start).min(GROUP);
-            let numbers = &numbers[start..start + size.next_multiple_of(LANES)];
-            let (longest, above) = widths(s, numbers, size, &mut scratch.lengths, group);
-            coding.longest = coding.longest.max(longest);
-            coding.n_nonzero = coding.n_nonzero.zip(above).map(|(n, above)| n + above);
-            let [first, marks, second] = group.patch_bytes();
-            coding.n_bytes += HEADER + group.packed_bytes(size) + group.bitmap_bytes(size) + first + marks + second;
-            start += GROUP;
-        }
-        coding
-    }
-
     /// Bytes of the numbers.
     #[inline(always)]
     pub fn n_bytes(&self) -> usize {
@@ -123,18 +102,58 @@ impl Coding {
     ) {
         s.outlined(Write { coding: self, numbers, scratch, out, ahead });
     }
+}
+
+/// [`Coding::choose`] as a task.
+struct Choose<'a, W> {
+    numbers: &'a [W],
+    n: usize,
+    scratch: &'a mut Scratch<W>,
+}
+
+impl<W: Word> WithSimd<W> for Choose<'_, W> {
+    type Output = Coding;
 
     #[inline(always)]
-    fn write_inlined<W: Word, S: Simd<W>>(
-        &self,
-        s: S,
-        numbers: &[W],
-        scratch: &mut Scratch<W>,
-        out: &mut [u8],
-        ahead: &mut impl Prefetcher,
-    ) {
-        let groups = &self.groups[..self.n.div_ceil(GROUP)];
-        let size = |g: usize| (self.n - g * GROUP).min(GROUP);
+    fn run<S: Simd<W>>(self, s: S) -> Coding {
+        let Self { numbers, n, scratch } = self;
+        let groups = [Group::default(); MAX_GROUPS];
+        let mut coding = Coding { groups, n, n_bytes: 0, n_nonzero: Some(0), longest: 0 };
+        let mut start = 0;
+        for group in &mut coding.groups {
+            if start >= n {
+                break;
+            }
+            let size = (n - start).min(GROUP);
+            let numbers = &numbers[start..start + size.next_multiple_of(LANES)];
+            let (longest, above) = widths(s, numbers, size, &mut scratch.lengths, group);
+            coding.longest = coding.longest.max(longest);
+            coding.n_nonzero = coding.n_nonzero.zip(above).map(|(n, above)| n + above);
+            let [first, marks, second] = group.patch_bytes();
+            coding.n_bytes += HEADER + group.packed_bytes(size) + group.bitmap_bytes(size) + first + marks + second;
+            start += GROUP;
+        }
+        coding
+    }
+}
+
+/// [`Coding::write`] as a task.
+struct Write<'a, W, P> {
+    coding: &'a Coding,
+    numbers: &'a [W],
+    scratch: &'a mut Scratch<W>,
+    out: &'a mut [u8],
+    ahead: &'a mut P,
+}
+
+impl<W: Word, P: Prefetcher> WithSimd<W> for Write<'_, W, P> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<W>>(self, s: S) {
+        let Self { coding, numbers, scratch, out, ahead } = self;
+        let groups = &coding.groups[..coding.n.div_ceil(GROUP)];
+        let size = |g: usize| (coding.n - g * GROUP).min(GROUP);
         let (headers, mut packed) = out.split_at_mut(HEADER * groups.len());
         let (mut n_packed, mut n_bitmaps) = (0, 0);
         for (g, group) in groups.iter().enumerate() {
@@ -160,40 +179,6 @@ impl Coding {
                 write_patched(s, group, numbers, &mut scratch.words, [bits, bitmap, string], ahead);
             }
         }
-    }
-}
-
-/// [`Coding::choose`] as a task.
-struct Choose<'a, W> {
-    numbers: &'a [W],
-    n: usize,
-    scratch: &'a mut Scratch<W>,
-}
-
-impl<W: Word> WithSimd<W> for Choose<'_, W> {
-    type Output = Coding;
-
-    #[inline(always)]
-    fn run<S: Simd<W>>(self, s: S) -> Coding {
-        Coding::choose_inlined(s, self.numbers, self.n, self.scratch)
-    }
-}
-
-/// [`Coding::write`] as a task.
-struct Write<'a, W, P> {
-    coding: &'a Coding,
-    numbers: &'a [W],
-    scratch: &'a mut Scratch<W>,
-    out: &'a mut [u8],
-    ahead: &'a mut P,
-}
-
-impl<W: Word, P: Prefetcher> WithSimd<W> for Write<'_, W, P> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd<W>>(self, s: S) {
-        self.coding.write_inlined(s, self.numbers, self.scratch, self.out, self.ahead);
     }
 }
 

@@ -157,8 +157,8 @@ fn cost_inlined<W: Word, S: Simd<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, ord
         while run < sx.div_ceil(LANES) {
             let at = run * LANES;
             let mut this = s.sub(s.load(&v[at..]), base);
-            // Only the last lanes of the previous run get correct differences. No others are
-            // needed.
+            // Only the last lanes of the previous run are needed, and only these get correct
+            // differences.
             let mut before = s.splat(W::default());
             if run > 0 {
                 before = s.load(&v[at - LANES..]);

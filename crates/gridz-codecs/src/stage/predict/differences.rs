@@ -40,68 +40,55 @@ impl<'a, W: Word, P: Prefetcher> WithSimd<W> for Apply<'a, '_, W, P> {
     #[inline(always)]
     fn run<S: Simd<W>>(self, s: S) -> &'a mut [W] {
         let Self { v, spare, work, shape, orders, base, ahead } = self;
-        apply_inlined(s, [v, spare], work, shape, orders, base, ahead)
-    }
-}
-
-#[inline(always)]
-fn apply_inlined<'a, W: Word, S: Simd<W>>(
-    s: S,
-    [v, spare]: [&'a mut [W]; 2],
-    work: &mut [W],
-    shape: [usize; 3],
-    orders: Orders,
-    base: W,
-    ahead: &mut impl Prefetcher,
-) -> &'a mut [W] {
-    let n: usize = shape.iter().product();
-    let [oz, oy, ox] = orders;
-    let is_in_rows = (SHORT..=LANES).contains(&shape[2]);
-    let is_low = orders.iter().all(|&order| order <= 1);
-    if is_in_rows && !is_low && work_words(shape, orders) <= work.len() {
-        return if shape[2] == LANES {
-            rows_of_differences(s, v, None, work, shape, orders, ahead);
-            v
-        } else {
-            rows_of_differences(s, v, Some(spare), work, shape, orders, ahead);
-            spare
-        };
-    }
-    if is_in_rows && is_low {
-        if shape[2] == LANES {
-            row_differences::<_, _, _, true>(s, v, spare, shape, orders, base, ahead);
-            return v;
+        let n: usize = shape.iter().product();
+        let [oz, oy, ox] = orders;
+        let is_in_rows = (SHORT..=LANES).contains(&shape[2]);
+        let is_low = orders.iter().all(|&order| order <= 1);
+        if is_in_rows && !is_low && work_words(shape, orders) <= work.len() {
+            return if shape[2] == LANES {
+                rows_of_differences(s, v, None, work, shape, orders, ahead);
+                v
+            } else {
+                rows_of_differences(s, v, Some(spare), work, shape, orders, ahead);
+                spare
+            };
         }
-        row_differences::<_, _, _, false>(s, v, spare, shape, orders, base, ahead);
-        return spare;
-    }
-    let base = s.splat(base);
-    let mut at = 0;
-    while at < n {
-        s.store(s.sub(s.load(&v[at..]), base), &mut v[at..]);
-        at += LANES;
-    }
-    let (row, plane) = strides(shape);
-    for _ in 0..oz {
-        differences(s, v, plane, n, plane);
-    }
-    let rows = plane_rows(shape, orders) * row;
-    for _ in 0..oy {
-        let mut start = 0;
-        while start < n {
-            differences(s, v, start + row, start + rows, row);
-            start += rows;
+        if is_in_rows && is_low {
+            if shape[2] == LANES {
+                row_differences::<_, _, _, true>(s, v, spare, shape, orders, base, ahead);
+                return v;
+            }
+            row_differences::<_, _, _, false>(s, v, spare, shape, orders, base, ahead);
+            return spare;
         }
+        let base = s.splat(base);
+        let mut at = 0;
+        while at < n {
+            s.store(s.sub(s.load(&v[at..]), base), &mut v[at..]);
+            at += LANES;
+        }
+        let (row, plane) = strides(shape);
+        for _ in 0..oz {
+            differences(s, v, plane, n, plane);
+        }
+        let rows = plane_rows(shape, orders) * row;
+        for _ in 0..oy {
+            let mut start = 0;
+            while start < n {
+                differences(s, v, start + row, start + rows, row);
+                start += rows;
+            }
+        }
+        for _ in 0..ox {
+            neighbour_differences(s, v, n, row);
+        }
+        let mut at = 0;
+        while at < n {
+            s.store(s.zigzag(s.load(&v[at..])), &mut v[at..]);
+            at += LANES;
+        }
+        v
     }
-    for _ in 0..ox {
-        neighbour_differences(s, v, n, row);
-    }
-    let mut at = 0;
-    while at < n {
-        s.store(s.zigzag(s.load(&v[at..])), &mut v[at..]);
-        at += LANES;
-    }
-    v
 }
 
 /// [`apply`] for any orders but 0, in one pass. Whole rows are replaced. Shorter rows go to
