@@ -143,7 +143,7 @@ ALL_TESTS := test-side-by-side test-goldens
 SIDE_BY_SIDE := test-rust lint test-unit test-hosts test-installed test-emulated test-python test-spec test-adios2 test-plugin test-demo
 .PHONY: test
 test: test-begin need-nvcc $(ALL_TESTS) ## run everything; installs what it needs
-	@cat target/skips.log
+	@cat target/times.log target/skips.log
 	@scripts/check_gpu_results.sh || true  # CI has no GPU
 	@echo "make test: lint, Rust tests, plugin, HDF5 hosts, installation, ADIOS2, Python, SPEC.md's decoder, demo, fuzz targets, emulated kernels and goldens" \
 	    "passed;" \
@@ -155,11 +155,13 @@ test: test-begin need-nvcc $(ALL_TESTS) ## run everything; installs what it need
 test-begin:
 	@mkdir -p target
 	@: > target/skips.log
+	@: > target/times.log
 
 .PHONY: test-side-by-side
 test-side-by-side: need-rust need-nvcc need-test-packages $(VENV)
 	printf '%s\n' $(SIDE_BY_SIDE) | xargs -P 2 -I SUITE bash -c \
-	    '$(MAKE) SUITE > target/SUITE.log 2>&1; status=$$?; cat target/SUITE.log; exit $$status'
+	    'TIMEFORMAT="SUITE: %0R s, %0U s of CPU time"; \
+	    { time $(MAKE) SUITE > target/SUITE.log 2>&1; } 2>> target/times.log; status=$$?; cat target/SUITE.log; exit $$status'
 
 # The library is compiled twice: for its unit tests, with overflow checks and debug assertions, and in
 # the release profile for all other tests.

@@ -150,10 +150,10 @@ pub fn inspect<'a>(frame: impl Into<Source<'a>>) -> Result<FrameInfo> {
 /// The codec of a frame.
 pub(super) fn entry_of(header: &Header) -> Result<&'static Entry> {
     let (codec, version) = (header.codec, header.codec_version);
-    registry::find(codec).filter(|entry| entry.format_of(version) == Some(header.format)).ok_or_else(|| {
+    registry::find(codec).filter(|entry| entry.reads.contains(&version)).ok_or_else(|| {
         let ours = gridz_codecs::VERSION;
         let text =
-            format!("codec {codec} version {version} in format {} is unknown to gridz {ours}; a newer gridz may read this data", header.format);
+            format!("codec {codec} version {version} is unknown to gridz {ours}; a newer gridz may read this data");
         Error::new(ErrorKind::UnsupportedFormat, text)
     })
 }

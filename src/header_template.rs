@@ -57,7 +57,6 @@ mod tests {
     fn header(rank: usize, params: &[u8]) -> Header<'_> {
         let shape = Shape::new(&vec![3; rank]).unwrap();
         Header {
-            format: 5,
             codec: 1,
             codec_version: 1,
             fold: Fold::Flat,

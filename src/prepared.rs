@@ -7,7 +7,7 @@ use gridz_codecs::codec::request::Request;
 use gridz_codecs::codec::{CodecState, Decision, Params, Plan};
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::format::fold::Fold;
-use gridz_codecs::format::header::{FORMAT_VERSION, Header, header_bytes};
+use gridz_codecs::format::header::{Header, header_bytes};
 use gridz_codecs::types::{Array, ByteOrder, Shape};
 
 /// Everything about chunks of one type and shape, and about their frames, that does not depend on
@@ -95,8 +95,7 @@ impl Prepared {
         let Self { entry, fold, array, .. } = *self;
         let params = &self.params;
         let (codec, codec_version) = (entry.id, entry.codec.version(params));
-        let format = entry.format_of(codec_version).unwrap_or(FORMAT_VERSION);
-        Header { format, codec, codec_version, fold, array, params, payload_bytes: 0, payload_checksum: 0 }
+        Header { codec, codec_version, fold, array, params, payload_bytes: 0, payload_checksum: 0 }
     }
 
     /// True if the elements must be swapped: codecs see little-endian elements.

@@ -231,6 +231,9 @@ __device__ __forceinline__ void store_global_streaming(void* p, uint4 v) {
 // Prefetches the line of an address into the L2 cache.
 __device__ __forceinline__ void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
+// Prefetches the line of an address into the L1 cache.
+__device__ __forceinline__ void prefetch_l1(const void* p) { asm volatile("prefetch.global.L1 [%0];" ::"l"(p)); }
+
 // How many bytes around a copy's source are prefetched to the L2 cache (a hint).
 enum class Fetch : u32 { kNoMore, k128Bytes, k256Bytes };
 

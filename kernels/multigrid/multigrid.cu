@@ -13,7 +13,7 @@
 // registers and shared memory allow.
 #define PASSES(what, Args, bits, kPart)                                                                                                \
     PASS(multigrid_##what##_heads_u##bits, Args, kWarp, 16, 0, 1, multigrid_read_heads<u##bits, kPart>)                                          \
-    PASS(multigrid_##what##_numbers_u##bits, Args, kWarp, 20, sizeof(NumbersShared<u##bits>), 0, multigrid_read_numbers<u##bits, kPart>)         \
+    PASS(multigrid_##what##_numbers_u##bits, Args, kNumbersThreads, 16, sizeof(NumbersShared<u##bits>), 0, multigrid_read_numbers<u##bits, kPart>)         \
     PASS(multigrid_##what##_refine_u##bits, Args, kWalkThreads, 4, 0, 1, multigrid_refine<u##bits, kPart, false>)                                \
     PASS(multigrid_##what##_layers_u##bits, Args, kWalkThreads, 3, 0, 1, multigrid_refine<u##bits, kPart, true>)                                 \
     PASS(multigrid_##what##_exact_u##bits, Args, kExactThreads, 4, 0, 0, multigrid_read_exact<u##bits, kPart>)

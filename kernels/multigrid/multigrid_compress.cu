@@ -17,7 +17,7 @@
     PASS(multigrid_refine_u##bits, kWalkThreads, bits == 32 ? 3 : 2, 0, 1, multigrid_refine_write<u##bits, false, false>)                  \
     PASS(multigrid_refine_lists_u##bits, kWalkThreads, bits == 32 ? 3 : 2, 0, 1, multigrid_refine_write<u##bits, false, true>)             \
     PASS(multigrid_count_u##bits, kCountThreads, bits == 32 ? 3 : 2, sizeof(CountShared<u##bits>), 0, multigrid_count<u##bits>)                            \
-    PASS(multigrid_string_u##bits, kWarp, 16, sizeof(StringShared<u##bits>), 0, multigrid_write_string<u##bits>)                          \
+    PASS(multigrid_string_u##bits, kStringThreads, 12, sizeof(StringShared<u##bits>), 0, multigrid_write_string<u##bits>)                          \
     PASS(multigrid_exact_u##bits, kExactThreads, 4, 0, 0, multigrid_measure_exact<u##bits, false>)                                        \
     PASS(multigrid_place_u##bits, kPlaceThreads, 3, sizeof(PlaceShared), 1, multigrid_place<u##bits>)                                       \
     PASS(multigrid_layers_choose_u##bits, kChooseThreads, 4, 0, 1, multigrid_choose<u##bits, true>)                                        \

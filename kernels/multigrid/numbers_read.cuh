@@ -1,4 +1,4 @@
-// Decodes the numbers of a payload: a warp per block, in contexts of nearby numbers
+// Decodes the numbers of a payload: two warps per block, in contexts of nearby numbers
 // (stage/contexts.cuh). Stores them in the order of nodes. Also adds the rest of the payload to the
 // checksum.
 
@@ -8,11 +8,13 @@
 #include "decompress.cuh"
 
 constexpr u32 kMostTablesBytes = 2048;  // maximum bytes of a block's head, tables and states
+constexpr u32 kNumbersThreads = 2 * kWarp;
 
 template <typename W>
 struct NumbersShared {
     ContextTables<W> tables;
-    CtaSums<1> sums;
+    Relay relay;
+    CtaSums<kNumbersThreads / kWarp> sums;
 };
 
 template <typename W, bool kPart>
@@ -31,9 +33,9 @@ struct NumbersReader : DecompressTile<Chunk> {
             const u64 raw_bytes = static_cast<u64>(args.own.elements()) * sizeof(W);
             if (kPart) {
                 damage = check_length(frame_bytes, args.stored.n_bytes + raw_bytes);
-                if (damage == 0) copy_region<kWarp>(static_cast<const RegionArgs<Chunk>&>(args).region, sizeof(W), frame + args.stored.n_bytes, array, tile, tiles);
+                if (damage == 0) copy_region<kNumbersThreads>(static_cast<const RegionArgs<Chunk>&>(args).region, sizeof(W), frame + args.stored.n_bytes, array, tile, tiles);
             } else {
-                damage = copy_share<kWarp, Pieces::kBytes>(raw_bytes, (raw_bytes / tiles / kUnitBytes + 1) * kUnitBytes, sums);
+                damage = copy_share<kNumbersThreads, Pieces::kBytes>(raw_bytes, (raw_bytes / tiles / kUnitBytes + 1) * kUnitBytes, sums);
             }
         } else if (damage == 0) {
             sum_up_rest(sums);
@@ -45,9 +47,9 @@ struct NumbersReader : DecompressTile<Chunk> {
     // Adds words [first, first + n) of the payload to the sums.
     __device__ __forceinline__ void sum_up(u64 first, u64 n, Sums& sums) const {
         const u32* const words = reinterpret_cast<const u32*>(payload) + first;
-        StridedSums<kWarp> word_sums(first + threadIdx.x);
+        StridedSums<kNumbersThreads> word_sums(first + threadIdx.x);
 #pragma unroll 4
-        for (u64 i = threadIdx.x; i < n; i += kWarp) word_sums.add(words[i]);
+        for (u64 i = threadIdx.x; i < n; i += kNumbersThreads) word_sums.add(words[i]);
         word_sums.finish(first + threadIdx.x, sums);
     }
     // Adds this tile's share of the exact elements to the checksum; the first tile also adds the
@@ -107,10 +109,10 @@ struct NumbersReader : DecompressTile<Chunk> {
             n_read = block.m * sizeof(W);
             if (n_read > n_bytes - kBlockHead) return kMarkCorrupt;
             const NumberPlaces places(block);
-            for (u32 i = threadIdx.x; i < block.m; i += kWarp) numbers[places(i)] = load_word<W>(source + kBlockHead + i * sizeof(W));
+            for (u32 i = threadIdx.x; i < block.m; i += kNumbersThreads) numbers[places(i)] = load_word<W>(source + kBlockHead + i * sizeof(W));
         } else if (kind == kZeros) {
             const NumberPlaces places(block);
-            for (u32 i = threadIdx.x; i < block.m; i += kWarp) numbers[places(i)] = 0;
+            for (u32 i = threadIdx.x; i < block.m; i += kNumbersThreads) numbers[places(i)] = 0;
         } else {
             return kMarkUnsupported;
         }
@@ -118,29 +120,31 @@ struct NumbersReader : DecompressTile<Chunk> {
     }
     // Decodes numbers in contexts. Returns the number of bytes read, or 0 if they are damaged.
     __device__ __forceinline__ u32 decode_numbers(const NumberBlock& block, W* numbers, const unsigned char* source, u32 n_bytes) const {
-        shared.tables.template read<kWarp>(source, n_bytes);
-        if (!shared.tables.is_sound) return 0;
-        const u32 tables_bytes = shared.tables.n_bytes;
-        ContextReader<W> reader(shared.tables, source + tables_bytes, n_bytes - tables_bytes);
-        if (block.sx == kRow) {
-            W* to = numbers + block.start + lane_id();
-            // Distances to the next row: within a plane, and from a plane's last row to the next
-            // plane.
-            const u64 next_row = block.row, next_plane = block.plane - (block.sy - 1) * block.row;
-            u32 y = 0;
-            const auto take = [&](u32, W number) {
-                *to = number;
+        constexpr u32 kRows = TailReader<W>::kBatch;
+        if (block.sx != kRow) {
+            const NumberPlaces places(block);
+            return read_in_contexts<kNumbersThreads>(shared.tables, shared.relay, source, n_bytes, block, [&](u32 row, u32, auto& rows) {
+#pragma unroll
+                for (u32 k = 0; k < kRows; ++k) {
+                    const u32 i = (row + k) * kRow + lane_id();
+                    if (i < block.m) numbers[places(i)] = rows[k];
+                }
+            });
+        }
+        W* to = numbers + block.start + lane_id();
+        // Distances to the next row: within a plane, and from a plane's last row to the next plane.
+        const u64 next_row = block.row, next_plane = block.plane - (block.sy - 1) * block.row;
+        u32 y = 0;
+        return read_in_contexts<kNumbersThreads>(shared.tables, shared.relay, source, n_bytes, block, [&](u32, u32 n, auto& rows) {
+#pragma unroll
+            for (u32 k = 0; k < kRows; ++k) {
+                if (k >= n) break;
+                *to = rows[k];
                 const bool ends = ++y == block.sy;
                 to += ends ? next_plane : next_row;
                 if (ends) y = 0;
-            };
-            reader.read(block, take, [] {});
-        } else {
-            const NumberPlaces places(block);
-            reader.read(block, [&](u32 i, W number) { numbers[places(i)] = number; }, [] {});
-        }
-        const u32 n_read = reader.n_bytes();
-        return n_read ? tables_bytes + n_read : 0;
+            }
+        });
     }
 };
 

@@ -1,6 +1,6 @@
 // Encodes the blocks of numbers, in two passes. First, a CTA counts the numbers of a block in their
 // contexts, and builds the tables (stage/contexts_write.cuh). Then a warp writes the string, which
-// determines the block's length. The counterpart of `EncodeBlock` in numbers.rs.
+// determines the block's length, and another one the tails. The counterpart of `EncodeBlock` in numbers.rs.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 #include "compress.cuh"
 
 template <typename W>
-using NumberCoding = Coding<W, kNumberContexts, 0>;
+using NumberCoding = Coding<W, kNumberContexts, 0, true>;
 
 // An encoded block in scratch. This struct is followed by an entry for each number, then by the
 // block's bytes. In these, the front (head and tables) is written from the start on, and the string
@@ -17,9 +17,10 @@ using NumberCoding = Coding<W, kNumberContexts, 0>;
 template <typename W>
 struct alignas(8) MadeBlock {
     u32 kind, n_units;
-    u32 front_bytes;           // bytes of the head and the tables
+    u32 front_bytes;           // bytes of the head, the tables and the tails
     u32 string, string_bytes;  // the string's offset, and its bytes including the states
-    u32 reserved[3];
+    u32 tails_at;              // where the tails begin
+    u32 reserved[2];
     // For each key: the first slot of the symbol (lower half), and its frequency (upper half).
     u32 ranges[NumberCoding<W>::kKeys];
 
@@ -95,7 +96,7 @@ __device__ __forceinline__ void multigrid_count(const CompressArgs<Chunk>& args)
 #pragma unroll
         for (u32 k = 0; k < kCountPer; ++k) {
             any |= numbers[k];
-            shared.sizes[(first + k * kCountThreads) % CountShared<W>::kSizes] = static_cast<unsigned char>(ContextReader<W>::size_of_number(numbers[k]));
+            shared.sizes[(first + k * kCountThreads) % CountShared<W>::kSizes] = static_cast<unsigned char>(size_of_symbol(symbol_of(numbers[k])));
         }
         __syncthreads();
 #pragma unroll
@@ -116,13 +117,19 @@ __device__ __forceinline__ void multigrid_count(const CompressArgs<Chunk>& args)
     tables.run(made.ranges);
     const u32 tables_bytes = (shared.tables.n_bits + 7) / 8;
     u32* const front = reinterpret_cast<u32*>(made.bytes(block.m));
-    for (u32 i = threadIdx.x; i < (tables_bytes + 3) / 4; i += kCountThreads) front[1 + i] = shared.tables.words[i];
-    if (threadIdx.x == 0) front[0] = kCoded, made.kind = kCoded, made.front_bytes = kBlockHead + tables_bytes;
+    for (u32 i = threadIdx.x; i < (tables_bytes + 3) / 4; i += kCountThreads) front[2 + i] = shared.tables.words[i];
+    if (threadIdx.x > 0) return;
+    const u32 tails_at = kBlockHead + kTailsField + tables_bytes, tails_bytes = (shared.tables.n_tail_bits + 7) / 8;
+    front[0] = kCoded, front[1] = tails_bytes;
+    made.kind = kCoded, made.tails_at = tails_at, made.front_bytes = tails_at + tails_bytes;
 }
+
+constexpr u32 kStringThreads = 2 * kWarp;
 
 template <typename W>
 struct StringShared {
     typename ContextWriter<NumberCoding<W>>::Ranges ranges;
+    typename TailWriter<NumberCoding<W>, NumberPlaces>::Buffer buffer;
 };
 
 template <typename W>
@@ -136,19 +143,29 @@ __device__ __forceinline__ void multigrid_write_string(const CompressArgs<Chunk>
     if (plan.is_stored || tile.index >= plan.n_blocks) return;
     const NumberBlock block(plan, tile.index);
     MadeBlock<W>& made = made_block(work, block, tile.index);
-    if (made.kind == kCoded) {
+    const u32 front_bytes = made.front_bytes, end = MadeBlock<W>::room(block.m);
+    const bool is_coded = made.kind == kCoded;
+    __syncthreads();  // the first warp may change the kind
+    if (warp_id() == 1) {
+        if (is_coded && has_room(front_bytes, end)) {
+            TailWriter<Coding, NumberPlaces>{shared.buffer, made.entries(), work.numbers(), block.m, reinterpret_cast<u32*>(made.bytes(block.m)), NumberPlaces(block)}
+                .write(made.tails_at);
+        }
+        return;
+    }
+    if (is_coded) {
         const bool may_be_long = shared.ranges.load(made.ranges);
         __syncwarp();
         const StringWriter<Coding, false, NumberPlaces> writer{shared.ranges, may_be_long, made.entries(), work.numbers(), block.m,
                                                                made.bytes(block.m), NumberPlaces(block)};
-        const u32 front_bytes = made.front_bytes, end = MadeBlock<W>::room(block.m), string = writer.write(front_bytes, end);
+        const u32 string = writer.write(front_bytes, end);
         const u32 n_bytes = front_bytes + end - string, raw_bytes = kBlockHead + block.m * static_cast<u32>(sizeof(W));
         const bool is_raw = string == 0 || n_bytes >= raw_bytes;
-        if (lane_id() == 0) {
+        if (threadIdx.x == 0) {
             made.kind = is_raw ? kRaw : kCoded, made.n_units = ((is_raw ? raw_bytes : n_bytes) + kUnit - 1) / kUnit;
             made.string = string, made.string_bytes = end - string;
         }
         __syncwarp();
     }
-    if (lane_id() == 0) atomicAdd(reinterpret_cast<unsigned long long*>(&plan.block_units), static_cast<unsigned long long>(made.n_units));
+    if (threadIdx.x == 0) atomicAdd(reinterpret_cast<unsigned long long*>(&plan.block_units), static_cast<unsigned long long>(made.n_units));
 }

@@ -19,7 +19,8 @@ struct BlockInfo {
     u32 header;        // kConstBlock, kRawBlock, or 0 for a block that has numbers
     u32 n_units;       // length in units of the payload
     W word;            // the element of a constant block
-    u32 front_bytes;   // bytes before the string: header, base, exceptions and tables
+    u32 front_bytes;   // bytes before the string: header, base, exceptions, tables and, if they are apart, tails
+    u32 tails_at;      // where these tails begin
     u32 string, string_bytes;  // offset from front(); bytes, with the coder's states
 };
 

@@ -2,12 +2,13 @@
 //
 //   1. All threads sum the bytes of the block and build the tables of its contexts
 //      (stage/contexts.cuh).
-//   2. The first warp reads the numbers, 32 at a time. It stores them as words at their elements'
-//      positions in the array. If elements are shorter than words, or only some are wanted, it
-//      stores them in scratch instead.
-//   3. If rows have 32 numbers, the second warp follows it and computes prefix sums along x and y
-//      in place. Otherwise all threads do that afterwards.
-//   4. All threads compute prefix sums along z and convert the results to elements.
+//   2. The first warp reads the symbols of the numbers, 32 at a time.
+//   3. The second warp follows it and adds the tails. If rows have 32 numbers, it computes prefix
+//      sums along x and y. It stores the results as words at their elements' positions in the array.
+//      If elements are shorter than words, or only some are wanted, it stores them in scratch
+//      instead.
+//   4. If rows do not have 32 numbers, all threads compute prefix sums along x and y in place.
+//   5. All threads compute prefix sums along z and convert the results to elements.
 //
 // Each step of 32 numbers depends on the one before. So step 2 takes nearly all the time, and its
 // loop contains nothing else.
@@ -33,10 +34,7 @@ struct DenseShared {
     Box box;
     CtaSums<kDenseWarps> sums;
     Plan plan;
-    u32 n_read;           // bytes of the block, or 0 if it is damaged
-    // A phase of `read` completes when the first warp has read kReportRows rows, a phase of
-    // `followed` when the second warp has summed them.
-    Mbarrier read, followed;
+    Relay relay;
     W of_warps[kDenseWarps];  // sum of each warp's numbers
 };
 
@@ -110,24 +108,13 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
 
     // Decodes the block's numbers and stores its elements in the array.
     __device__ __forceinline__ void decode_numbers(const unsigned char* source, u32 n_bytes) {
-        if (threadIdx.x == 0) shared.read.init(kWarp), shared.followed.init(kWarp);
-        shared.tables.template read<kDenseThreads>(source + shared.plan.byte_groups, n_bytes - shared.plan.byte_groups);
-        const bool has_rows = shared.box.sx == kRow;
-        // Whether the second warp has anything to do.
-        const bool is_followed = has_rows && (shared.plan.x | shared.plan.y);
-        if (warp_id() == 0) {
-            const u32 n_read = shared.tables.is_sound ? read_numbers(source, n_bytes, is_followed) : 0;
-            if (threadIdx.x == 0) shared.n_read = n_read;
-        } else if (shared.tables.is_sound && is_followed) {
-            add_up_rows();
-        }
-        __syncthreads();
-        const u32 log_unit = args.own.log_unit();
-        if (shared.n_read == 0 || units_of(shared.n_read, log_unit) << log_unit != n_bytes) {
+        const u32 start = shared.plan.byte_groups, log_unit = args.own.log_unit();
+        const u32 n_read = read_numbers(source + start, n_bytes - start);
+        if (n_read == 0 || units_of(start + n_read, log_unit) << log_unit != n_bytes) {
             if (threadIdx.x == 0) report(kMarkCorrupt);
             return;
         }
-        if (!has_rows) {
+        if (shared.box.sx != kRow) {
             add_up();
             __syncthreads();
         }
@@ -135,47 +122,51 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         __syncthreads();
         if (shared.plan.n_outliers > 0) Tile::put_outliers(shared.plan, source);
     }
-
-    // Reads all numbers of the block and stores them. Returns the bytes of the block without the
-    // zeros at its end, or 0 if it is damaged. Called by the first warp.
-    __device__ __forceinline__ u32 read_numbers(const unsigned char* source, u32 n_bytes, bool is_followed) const {
+    // Reads the numbers of the block and stores them; if rows have 32 numbers, their prefix sums along
+    // x and y. Returns the bytes that were read, or 0 if they are damaged. Has barriers.
+    __device__ __forceinline__ u32 read_numbers(const unsigned char* from, u32 n_bytes) const {
         const Box& box = shared.box;
-        const u32 start = shared.plan.byte_groups + shared.tables.n_bytes;
-        const Places places = this->places();
-        ContextReader<W> reader(shared.tables, source + start, n_bytes - start);
-        if (box.sx == kRow) {
-            W* to = places.at(0, 0, lane_id());
-            // next_plane: words from the last row of a plane to the first row of the next plane.
-            const u64 next_row = places.row, next_plane = places.plane - (box.sy - 1) * places.row;
-            const u32 n_rows = box.sy;
-            u32 y = 0;
-            const auto take = [&](u32, W number) {
-                *to = unzigzag(number);
-                const bool ends = ++y == n_rows;
-                to += ends ? next_plane : next_row;
-                if (ends) y = 0;
-            };
-            u32 round = 0;
-            reader.read(box, take, [&] {
-                if (is_followed) report_round(round++);
-            });
-        } else {
-            const SmallDivisor rows(box.sx), planes(box.sy);
-            const auto take = [&](u32 i, W number) {
-                u32 x, y;
-                const u32 z = planes.divide(rows.divide(i, x), y);
-                *places.at(z, y, x) = unzigzag(number);
-            };
-            reader.read(box, take, [] {});
-        }
-        const u32 n_read = reader.n_bytes();
-        return n_read ? shared.plan.byte_groups + shared.tables.n_bytes + n_read : 0;
+        const u64 next_row = places().row;
+        W* to = places().at(0, 0, lane_id());
+        Running sums;
+        u32 y = 0, z = 0;
+        return read_in_contexts<kDenseThreads>(shared.tables, shared.relay, from, n_bytes, box, [&](u32 row, u32 n, auto& numbers) {
+            constexpr u32 kRows = TailReader<W>::kBatch;
+#pragma unroll
+            for (u32 i = 0; i < kRows; ++i) numbers[i] = unzigzag(numbers[i]);
+            if (box.sx != kRow) {
+                store_any(row, numbers);
+                return;
+            }
+#pragma unroll 1
+            for (u32 k = 0; k < shared.plan.x; ++k) {
+#pragma unroll
+                for (u32 i = 0; i < kRows; ++i) numbers[i] = warp_inclusive_sum(numbers[i]);
+            }
+#pragma unroll
+            for (u32 i = 0; i < kRows; ++i) {
+                if (i >= n) break;
+                *to = sums.add(shared.plan.y, numbers[i]);
+                to += next_row;
+                if (++y < box.sy) continue;
+                y = 0, to = places().at(++z, 0, lane_id());
+                if (shared.plan.z > 0) sums = Running();
+            }
+        });
     }
-    // Signals that the first warp has read the rows of `round`. It is never two rounds ahead of the
-    // second warp.
-    __device__ __forceinline__ void report_round(u32 round) const {
-        if (round > 0) shared.followed.wait(round - 1);
-        shared.read.arrive();
+    // Stores rows of 32 numbers of any block, from row `row` of these on.
+    template <u32 kRows>
+    __device__ __forceinline__ void store_any(u32 row, const W (&numbers)[kRows]) const {
+        const Box& box = shared.box;
+        const SmallDivisor rows(box.sx), planes(box.sy);
+#pragma unroll
+        for (u32 k = 0; k < kRows; ++k) {
+            const u32 i = (row + k) * kRow + lane_id();
+            if (i >= box.m) break;
+            u32 x, y;
+            const u32 z = planes.divide(rows.divide(i, x), y);
+            *places().at(z, y, x) = numbers[k];
+        }
     }
 
     // Number of planes for differences along y. Without differences along z, all planes count as
@@ -241,44 +232,6 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
                 v[k] += before;
                 before = __shfl_sync(kAllLanes, v[k], kWarp - 1);
                 if (i + k * kRow < end) *places.at(0, 0, i + k * kRow) = v[k];
-            }
-        }
-    }
-
-    // Prefix sums along x and y in rows of 32, as soon as they are read. Called by the second warp.
-    __device__ __forceinline__ void add_up_rows() const {
-        const u32 order_x = shared.plan.x, order_y = shared.plan.y, n_rows = shared.box.m / kRow, height = n_rows / n_planes();
-        const Places places = this->places();
-        const SmallDivisor planes(shared.box.sy);
-        Running sums;
-        u32 in_plane = 0;
-#pragma unroll 1
-        for (u32 first = 0; first < n_rows; first += kBatch) {
-            W* at[kBatch];
-            W v[kBatch];
-            const u32 n = min(n_rows - first, kBatch);
-            if (first % ContextReader<W>::kReportRows == 0) {
-                const u32 round = first / ContextReader<W>::kReportRows;
-                if (round > 0) shared.followed.arrive();
-                shared.read.wait(round);
-            }
-#pragma unroll
-            for (u32 i = 0; i < kBatch; ++i) {
-                u32 y;
-                const u32 z = planes.divide(first + min(i, n - 1), y);
-                at[i] = places.at(z, y, lane_id());
-                v[i] = *at[i];
-            }
-#pragma unroll 1
-            for (u32 k = 0; k < order_x; ++k) {
-#pragma unroll
-                for (u32 i = 0; i < kBatch; ++i) v[i] = warp_inclusive_sum(v[i]);
-            }
-#pragma unroll
-            for (u32 i = 0; i < kBatch; ++i) {
-                if (i >= n) break;
-                *at[i] = sums.add(order_y, v[i]);
-                if (++in_plane == height) in_plane = 0, sums = Running();
             }
         }
     }

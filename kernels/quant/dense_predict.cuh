@@ -315,7 +315,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
             if (x + lane_id() >= box.sx) continue;
             const u32 i = row * box.sx + x + lane_id();
             block.residuals[i] = r;
-            shared.sizes[i % kSizes] = static_cast<unsigned char>(ContextReader<W>::size_of_number(r));
+            shared.sizes[i % kSizes] = static_cast<unsigned char>(size_of_symbol(symbol_of(r)));
         }
     }
     // Counts the residuals of numbers [begin, end) in their contexts. Other warps may already
@@ -363,8 +363,8 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         load(first);
 #pragma unroll 1
         for (u32 round = 0; round < n_rows; round += kPieces, first += kPieces) {
-            // Entries and sizes of numbers, two rows per word.
-            u32 entries[kOwnRows / 2] = {}, sizes[kOwnRows / 2] = {};
+            // Entries of numbers, two rows per word; sizes likewise, in shared memory.
+            u32 entries[kOwnRows / 2] = {};
             u32* const to_sizes = shared.size_pairs + first / 2 * kRow % (kSizes / 2) + lane;
             if (first < n_rows) {
                 u32 y = first, z = 0;
@@ -401,16 +401,16 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
                     u32 own_entries[kStep], own_sizes[kStep];
 #pragma unroll
                     for (u32 k = 0; k < kStep; ++k) {
-                        const W size = magnitude(v[k]), r = 2 * size + shifted_signed(v[k], Word<W>::kBits - 1);
+                        const W r = 2 * magnitude(v[k]) + shifted_signed(v[k], Word<W>::kBits - 1);
                         own_entries[k] = Entry::of(r);
-                        own_sizes[k] = static_cast<u32>(min(size, W(kLargestSize)));
+                        own_sizes[k] = size_of_symbol(Entry::key(own_entries[k]) - kSymbols);
                         if (Entry::is_long(r)) to[k * kRow] = r;
                     }
 #pragma unroll
                     for (u32 p = 0; p < kPairs; ++p) {
                         const u32 pair = g * kPairs + p;
                         entries[pair] = __byte_perm(own_entries[2 * p], own_entries[2 * p + 1], 0x5410);
-                        sizes[pair] = to_sizes[pair * kRow] = __byte_perm(own_sizes[2 * p], own_sizes[2 * p + 1], 0x5410);
+                        to_sizes[pair * kRow] = __byte_perm(own_sizes[2 * p], own_sizes[2 * p + 1], 0x5410);
                     }
                     y += kStep;
                     if (unlikely(y == height)) {
@@ -431,7 +431,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
                 if (first + g * kStep >= n_rows) break;
 #pragma unroll
                 for (u32 p = 0; p < kPairs; ++p) {
-                    const u32 pair = g * kPairs + p, one = __byte_perm(two, sizes[pair], 0x5432);
+                    const u32 pair = g * kPairs + p, own = to_sizes[pair * kRow], one = __byte_perm(two, own, 0x5432);
                     const u32 before = __shfl_sync(kAllLanes, is_last ? two : one, (lane + kRow - 1) % kRow);
                     u32 sums = 5 * one + two + 2 * before;
                     if (near.plane) {
@@ -439,7 +439,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
                         next = pair_before(near.plane / kRow - 2 * pair - 2);
                         sums = 3 * one + two + before + 2 * behind + (is_below ? __byte_perm(behind, next, 0x5432) : behind);
                     }
-                    two = sizes[pair];
+                    two = own;
 #pragma unroll
                     for (u32 k = 0; k < 2; ++k) {
                         const u32 row = 2 * pair + k;
@@ -515,18 +515,20 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         }
     }
 
-    // Writes everything before the string. Has barriers.
+    // Writes everything before the tails. Has barriers.
     __device__ __forceinline__ void write_front(u32 header, const Orders& orders, W base) const {
         unsigned char* const front = block.front();
         const u32 t = threadIdx.x, exceptions_at = kAlignment + sizeof(W);
-        const u32 tables_at = exceptions_at + exceptions().n_bytes(), tables_bytes = (shared.tables.n_bits + 7) / 8;
+        const u32 field_at = exceptions_at + exceptions().n_bytes(), tables_at = field_at + kTailsField;
+        const u32 tables_bytes = (shared.tables.n_bits + 7) / 8, tails_at = tables_at + tables_bytes, tails_bytes = (shared.tables.n_tail_bits + 7) / 8;
         if (t == 0) {
             const W first = shared.first_code + base;
             u32* const words = reinterpret_cast<u32*>(front);
             words[0] = header | orders.x | orders.y << 3 | orders.z << 6;
             words[1] = static_cast<u32>(first);
             if (sizeof(W) == 8) words[2] = static_cast<u32>(static_cast<u64>(first) >> 32);
-            block.info.header = 0, block.info.front_bytes = tables_at + tables_bytes;
+            words[field_at / 4] = tails_bytes;
+            block.info.header = 0, block.info.tails_at = tails_at, block.info.front_bytes = tails_at + tails_bytes;
         }
         if (unlikely(header & (kHasFillMask | kHasOutliers))) exceptions().write(front + exceptions_at);
         for (u32 i = t; i < (tables_bytes + 3) / 4; i += kThreads) reinterpret_cast<u32*>(front + tables_at)[i] = shared.tables.words[i];

@@ -1,7 +1,7 @@
 // Scratch data of a block, shared by the passes of compression at level dense:
 //
 //   1. dense_predict.cuh (a CTA per block) finds residuals, and the tables of their contexts.
-//   2. dense_write.cuh (a warp per block) writes the string.
+//   2. dense_write.cuh (two warps per block) writes the tails and the string.
 //   3. block_place.cuh copies the block to the payload.
 
 #pragma once
@@ -10,7 +10,7 @@
 #include "blocks_scratch.cuh"
 
 template <typename W>
-using DenseCoding = Coding<W, kNumberContexts, 0>;
+using DenseCoding = Coding<W, kNumberContexts, 0, true>;
 
 // Scratch data of a block. The encoded block replaces the codes: its front grows up from the start
 // of `codes`, the string down from the end.

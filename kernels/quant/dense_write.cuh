@@ -1,14 +1,17 @@
 // Second pass of compression at level dense: a warp writes the string of a block, which determines
-// the block's length.
+// the block's length. Another warp writes the tails.
 
 #pragma once
 
 #include "../stage/contexts_write.cuh"
 #include "dense_scratch.cuh"
 
+constexpr u32 kEncodeThreads = 2 * kWarp;
+
 template <typename W>
 struct DenseEncodeShared {
     typename ContextWriter<DenseCoding<W>>::Ranges ranges;
+    typename TailWriter<DenseCoding<W>>::Buffer buffer;
 };
 
 template <typename W>
@@ -25,16 +28,22 @@ struct DenseEncoder {
     __device__ __forceinline__ void run(DenseEncodeShared<W>& shared) const {
         BlockInfo<W>& info = block.info;
         if (info.header == kConstBlock) {
-            if (lane_id() == 0) info.n_units = info.word == 0 ? 0 : units(kAlignment + sizeof(W));
+            if (threadIdx.x == 0) info.n_units = info.word == 0 ? 0 : units(kAlignment + sizeof(W));
             return;
         }
         const u32 raw_units = units(kAlignment + m * args.own.part(args.encoded).bytes), front_bytes = info.front_bytes;
+        if (warp_id() == 1) {
+            if (has_room(front_bytes, DenseBlock<W>::kFrontAndString)) {
+                TailWriter<DenseCoding<W>>{shared.buffer, block.entries, block.residuals, m, reinterpret_cast<u32*>(block.front())}.write(info.tails_at);
+            }
+            return;
+        }
         const bool may_be_long = shared.ranges.load(block.ranges);
         __syncwarp();
         const StringWriter<DenseCoding<W>, false> writer{shared.ranges, may_be_long, block.entries, block.residuals, m, block.front()};
         const u32 string = writer.write(front_bytes, DenseBlock<W>::kFrontAndString), string_bytes = DenseBlock<W>::kFrontAndString - string;
         const bool is_raw = string == 0 || units(front_bytes + string_bytes) >= raw_units;
-        if (lane_id() > 0) return;
+        if (threadIdx.x > 0) return;
         info.header = is_raw ? kRawBlock : 0, info.n_units = is_raw ? raw_units : units(front_bytes + string_bytes);
         info.string = string, info.string_bytes = string_bytes;
     }

@@ -12,7 +12,7 @@
 #include "max_scan.cuh"
 
 template <typename W>
-using MaxCoding = Coding<W, kMaxContexts, kNoNumbers>;
+using MaxCoding = Coding<W, kMaxContexts, kNoNumbers, false>;
 
 // Scratch data of a block. The front of the encoded block grows up from `start`, the string down
 // from the end of `codes`.

@@ -7,7 +7,7 @@
 #define DENSE_COMPRESS(name, Word)                                                                                                                             \
     BLOCKS_PASS(quant_dense_range_##name, DenseBlock<Word>, kRangeThreads, 4, RangeShared<Word>, 1, find_range<Word, kLogDense>)                                 \
     BLOCKS_PASS(quant_dense_predict_##name, DenseBlock<Word>, kPredictThreads<Word>, kPredictCtas, DensePredictShared<Word>, 0, quant_dense_predict<Word>)         \
-    BLOCKS_PASS(quant_dense_encode_##name, DenseBlock<Word>, kWarp, 16, DenseEncodeShared<Word>, 0, quant_dense_encode<Word>)                                      \
+    BLOCKS_PASS(quant_dense_encode_##name, DenseBlock<Word>, kEncodeThreads, 16, DenseEncodeShared<Word>, 0, quant_dense_encode<Word>)                                      \
     BLOCKS_PASS(quant_dense_place_##name, DenseBlock<Word>, kPlaceThreads, 4, PlaceShared, 1, place_blocks<Word, DenseLevel<Word>>)
 
 DENSE_COMPRESS(u32, u32)

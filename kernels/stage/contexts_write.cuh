@@ -8,10 +8,12 @@
 #include "rans.cuh"
 
 // Parameters of a coding: word type, number of contexts, and kNone. The first kNone symbols stand
-// for elements without a number; the symbols of numbers follow.
-template <typename W, u32 kContextsOfAll, u32 kNoneOfAll>
+// for elements without a number; the symbols of numbers follow. kTailsApart: the tails are not in the
+// string.
+template <typename W, u32 kContextsOfAll, u32 kNoneOfAll, bool kTailsApartOfAll>
 struct Coding {
     using Word = W;
+    static constexpr bool kTailsApart = kTailsApartOfAll;
     static constexpr u32 kContexts = kContextsOfAll, kNone = kNoneOfAll, kSymbols = kNone + kWordSymbols<W>, kKeys = kContexts * kSymbols;
 };
 
@@ -64,6 +66,7 @@ struct ContextTablesMaker {
         unsigned short frequencies[kContexts][kSymbols];
         u32 rests[kContexts], bits[kContexts];
         u32 owners, n_bits;     // bit mask of contexts with a table of their own; bits of all tables
+        u32 n_tail_bits;        // bits of all tails
         u32 words[kMaxWords];   // the bits of the tables
     };
     State& state;
@@ -72,6 +75,7 @@ struct ContextTablesMaker {
     __device__ __forceinline__ void clear() const {
         for (u32 i = threadIdx.x; i < kContexts * kSymbols; i += kThreads) state.counts[i] = 0;
         for (u32 i = threadIdx.x; i < kMaxWords; i += kThreads) state.words[i] = 0;
+        if (threadIdx.x == 0) state.n_tail_bits = 0;
     }
     // Counts a key: kSymbols · context + symbol.
     __device__ __forceinline__ void count(u32 key) const { atomicAdd(&state.counts[key], 1u); }
@@ -166,6 +170,7 @@ struct ContextTablesMaker {
         for (u32 context = warp; context < kContexts; context += kThreads / kWarp) {
             u32 n[kPer];
             load_counts(context, n);
+            if (Coding::kTailsApart) add_tail_bits(n);
             store(context, make(n));
         }
         __syncthreads();
@@ -191,6 +196,14 @@ struct ContextTablesMaker {
             }
         }
         __syncthreads();
+    }
+    // Adds the bits of the tails of symbols with these counts. Called by a warp.
+    __device__ __forceinline__ void add_tail_bits(const u32 (&n)[kPer]) const {
+        u32 bits = 0;
+#pragma unroll
+        for (u32 k = 0; k < kPer; ++k) bits += n[k] * tail_bits(max(k * kWarp + lane_id(), Coding::kNone) - Coding::kNone);
+        bits = warp_sum(bits);
+        if (lane_id() == 0) atomicAdd(&state.n_tail_bits, bits);
     }
     static __device__ __forceinline__ bool has_any(const u32 (&n)[kPer]) {
         u32 any = 0;
@@ -275,7 +288,7 @@ struct ContextWriter {
         __device__ __forceinline__ bool load(const u32 (&ranges)[Coding::kKeys]) {
             bool is_long = false;
             for (u32 i = lane_id(); i < Coding::kKeys; i += kWarp) {
-                const u32 range = ranges[i], start = range & 0xffff, frequency = range >> 16, length = tail_bits(max(i % kSymbols, Coding::kNone) - Coding::kNone);
+                const u32 range = ranges[i], start = range & 0xffff, frequency = range >> 16, length = Coding::kTailsApart ? 0 : tail_bits(max(i % kSymbols, Coding::kNone) - Coding::kNone);
                 of[kWords * i] = start % kContextSlots | frequency << kFrequencyAt | length << kTailAt;
                 if (kHasInverses) of[kWords * i + kWords - 1] = inverse(frequency);
                 is_long |= frequency > 0 && length > ContextEntry<Coding>::kBits;
@@ -357,6 +370,9 @@ struct ContextWriter {
 // kStringRowsBytes: upper bound on the bytes of rows written together, plus the states.
 // kStringEndBytes: bytes of zeros after the string's end, since readers load whole words.
 constexpr u32 kStringRowsBytes = 3072, kStringEndBytes = 8;
+
+// True if a front and the rows written together fit before byte `end_bytes`.
+__device__ __forceinline__ bool has_room(u32 front_bytes, u32 end_bytes) { return front_bytes <= end_bytes && end_bytes - front_bytes >= kStringRowsBytes; }
 
 // Places of residuals that have the same indices as their entries.
 struct SamePlaces {
@@ -440,6 +456,116 @@ struct StringWriter {
         writer.finish();
         if (lane_id() < kStringEndBytes / 4) reinterpret_cast<u32*>(to + end_bytes)[lane_id()] = 0;
         return 2 * writer.at;
+    }
+};
+
+// Writes the tails of numbers as a bit string. Used by a warp.
+template <typename Coding, typename Places = SamePlaces>
+struct TailWriter {
+    using W = typename Coding::Word;
+    using Entry = ContextEntry<Coding>;
+    // Rows that are written together.
+    static constexpr u32 kRow = kWarp, kRows = 4;
+    // Words that their tails may touch.
+    static constexpr u32 kWords = kRows * kWarp * (8 * sizeof(W) - 2) / 32 + 2;
+
+    // The words of some rows, in shared memory. All are zero before the first row.
+    struct Buffer {
+        u32 words[kWords];
+    };
+    Buffer& buffer;
+    const unsigned short* const entries;
+    const W* const residuals;
+    const u32 m;     // number of entries
+    u32* const to;   // aligned output; the tails begin at byte `begin`
+    const Places places = {};
+
+    // Writes the tails, and zeros up to the end of their last word. Bytes before `begin` are kept.
+    __device__ __forceinline__ void write(u32 begin) const {
+        const u32 lane = lane_id(), n_rows = (m + kRow - 1) / kRow;
+        for (u32 i = lane; i < kWords; i += kWarp) buffer.words[i] = 0;
+        __syncwarp();
+        // Index of the word with the next bit, and the bits of it that are taken.
+        u32 word = begin / 4, taken = begin % 4 * 8;
+        if (lane == 0 && taken) buffer.words[0] = to[word] & low_bits(0u, taken);
+        // Entries are loaded two rounds ahead, numbers one round.
+        u32 later[kRows], next[kRows], lengths[kRows], next_lengths[kRows];
+        W numbers[kRows], next_numbers[kRows];
+        const auto load_entries = [&](u32 row) {
+#pragma unroll
+            for (u32 k = 0; k < kRows; ++k) {
+                const u32 i = (row + k) * kRow + lane;
+                later[k] = i < m ? entries[i] : 0;
+            }
+        };
+        const auto load_numbers = [&](u32 row) {
+#pragma unroll
+            for (u32 k = 0; k < kRows; ++k) {
+                const u32 i = (row + k) * kRow + lane;
+                next[k] = later[k];
+                next_lengths[k] = i < m ? tail_bits(Entry::key(next[k]) % Coding::kSymbols) : 0;
+                next_numbers[k] = next_lengths[k] > Entry::kBits ? residuals[places(i)] : static_cast<W>(Entry::tail(next[k]));
+            }
+        };
+        load_entries(0);
+        load_numbers(0);
+        load_entries(kRows);
+#pragma unroll 1
+        for (u32 row = 0; row < n_rows; row += kRows) {
+            u32 ends[kRows], any = 0;
+#pragma unroll
+            for (u32 k = 0; k < kRows; ++k) lengths[k] = next_lengths[k], numbers[k] = next_numbers[k], any |= lengths[k];
+            load_numbers(row + kRows);
+            load_entries(row + 2 * kRows);
+            if (!__any_sync(kAllLanes, any != 0)) continue;
+            const u32 n_bits = tail_ends(lengths, ends);
+            const bool are_short = !__any_sync(kAllLanes, any > kShort);
+#pragma unroll
+            for (u32 k = 0; k < kRows; ++k) {
+                const u32 at = taken + ends[k] - lengths[k];
+                const W tail = numbers[k] & low_bits(W(0), lengths[k]);
+                if (are_short) {
+                    put_fours(at, static_cast<u32>(tail), lengths[k]);
+                } else if (lengths[k] > 0) {
+                    put(at, tail, lengths[k]);
+                }
+            }
+            __syncwarp();
+            // Stores all words but the last one, which becomes the first one.
+            const u32 n = (taken + n_bits) / 32;
+            for (u32 i = lane; i < n; i += kWarp) to[word + i] = buffer.words[i], buffer.words[i] = 0;
+            if (lane == 0 && n > 0) buffer.words[0] = buffer.words[n], buffer.words[n] = 0;
+            __syncwarp();
+            word += n, taken = (taken + n_bits) % 32;
+        }
+        if (lane == 0 && taken) to[word] = buffer.words[0];
+    }
+    // Tails up to this length are joined in fours, since lanes that change the same word at once take
+    // turns.
+    static constexpr u32 kShort = 7;
+    __device__ __forceinline__ void put_fours(u32 at, u32 tail, u32 length) const {
+        tail |= __shfl_down_sync(kAllLanes, tail, 1) << length;
+        const u32 of_two = length + __shfl_down_sync(kAllLanes, length, 1);
+        tail |= __shfl_down_sync(kAllLanes, tail, 2) << of_two;
+        const u32 shift = at % 32;
+        if (lane_id() % 4 != 0 || tail == 0) return;
+        atomicOr(buffer.words + at / 32, tail << shift);
+        if (shift > 32 - 4 * kShort) atomicOr(buffer.words + at / 32 + 1, tail >> (32 - shift));
+    }
+    // ORs a tail into the buffer, from bit `at` on.
+    __device__ __forceinline__ void put(u32 at, W tail, u32 length) const {
+        u32* const words = buffer.words + at / 32;
+        const u32 shift = at % 32;
+        if (sizeof(W) == 4) {
+            const u32 low = static_cast<u32>(tail);
+            atomicOr(words, low << shift);
+            if (shift + length > 32) atomicOr(words + 1, low >> (32 - shift));
+        } else {
+            const u64 low = static_cast<u64>(tail) << shift;
+            atomicOr(words, static_cast<u32>(low));
+            if (shift + length > 32) atomicOr(words + 1, static_cast<u32>(low >> 32));
+            if (shift + length > 64) atomicOr(words + 2, static_cast<u32>(static_cast<u64>(tail) >> (64 - shift)));
+        }
     }
 };
 

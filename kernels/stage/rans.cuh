@@ -1,5 +1,5 @@
-// Decodes symbols coded by rANS, each with the table of its context, and the tails of their
-// numbers. One warp decodes 32 symbols per step, one per lane. The counterpart of
+// Decodes symbols coded by rANS, each with the table of its context, and tails of their numbers that
+// are in the same string. One warp decodes 32 symbols per step, one per lane. The counterpart of
 // crates/gridz-codecs/src/stage/entropy/rans.rs, tables.rs and steps.rs.
 //
 // Each lane has a state. Its low bits are a slot of the context's table. A bucket covers four slots
@@ -30,6 +30,20 @@ constexpr u32 kLowestState = 1 << 16;
 // Number of symbols of numbers that fit a word.
 template <typename W>
 constexpr u32 kWordSymbols = kOwnSymbols + 2 * (8 * sizeof(W) - 3);
+
+// The running sums of the lengths of tails in four rows, one row after the other, through the lane's
+// number of each row. Returns the sum of all. Two rows share a word while they are summed.
+__device__ __forceinline__ u32 tail_ends(const u32 (&lengths)[4], u32 (&ends)[4]) {
+    constexpr u32 kHalf = 16, kLow = (1u << kHalf) - 1;
+    u32 before = 0;
+#pragma unroll
+    for (u32 k = 0; k < 4; k += 2) {
+        const u32 both = warp_inclusive_sum(lengths[k] | lengths[k + 1] << kHalf), all = __shfl_sync(kAllLanes, both, kWarp - 1);
+        ends[k] = before + (both & kLow), before += all & kLow;
+        ends[k + 1] = before + (both >> kHalf), before += all >> kHalf;
+    }
+    return before;
+}
 
 // The tables of kContexts contexts, in shared memory. Symbols from kKnown on are invalid; all of
 // them are mapped to kKnown.
@@ -219,12 +233,12 @@ struct RansReader {
         n_taken += 2 * __popc(taking);
     }
 
-    // Decodes the next symbol of each lane in a context; unless kAll, only in lanes that take part.
-    // Returns the symbol's number.
+    // Finds the symbols of the states in a context, and takes them from the states of lanes that
+    // take part; kAll: all do. Callers refill().
     template <bool kAll>
-    __device__ __forceinline__ W number(u32 context, bool takes_part, u32& symbol) {
+    __device__ __forceinline__ u32 take(u32 context, bool takes_part) {
         const u32 slot = state % kContextSlots, context_starts = starts + context * (2 * Tables::kStarts);
-        symbol = load_shared_1(buckets + slot / Tables::kBucketSlots + context * Tables::kBuckets);
+        u32 symbol = load_shared_1(buckets + slot / Tables::kBucketSlots + context * Tables::kBuckets);
         u32 at = context_starts + 2 * symbol, start = load_shared_2(at), end = load_shared_2(at + 2);
         // Loaded unconditionally: among 32 lanes, one nearly always needs it.
         const u32 second = load_shared_2(at + 4);
@@ -232,16 +246,32 @@ struct RansReader {
         while (unlikely(__any_sync(kAllLanes, slot >= end))) {
             if (slot >= end) ++symbol, at += 2, start = end, end = load_shared_2(at + 2);
         }
+        if (kAll || takes_part) {
+            state = (end - start) * (state >> kLogSlots) + (slot - start);
+            greatest = max(greatest, symbol);
+        }
+        return symbol;
+    }
+    // Decodes the next symbol of each lane, as take() does.
+    template <bool kAll>
+    __device__ __forceinline__ u32 symbol(u32 context, bool takes_part) {
+        const u32 symbol = take<kAll>(context, takes_part);
+        refill();
+        keep_loaded();
+        return symbol;
+    }
+
+    // Decodes the next symbol of each lane, as take() does, and the tail that the states hold after
+    // it. Returns the symbol's number.
+    template <bool kAll>
+    __device__ __forceinline__ W number(u32 context, bool takes_part, u32& symbol) {
+        symbol = take<kAll>(context, takes_part);
         const bool is_long = symbol >= kOwnSymbols + kNone && (kAll || takes_part);
         // Limits the tails of invalid symbols, which n_bytes() reports as damage.
         constexpr u32 kLongest = 8 * sizeof(W) - 2;
         const u32 of_number = max(symbol, kNone) - kNone;
         const u32 length = is_long ? min(of_number / 2 + 2 - kOwnSymbols / 2, kLongest) : 0, n_bits = min(length, kBitsWithSymbol);
         W number = static_cast<W>(is_long ? of_number & 1 | 2 : kAll || takes_part ? of_number : 0) << length;
-        if (kAll || takes_part) {
-            state = (end - start) * (state >> kLogSlots) + (slot - start);
-            greatest = max(greatest, symbol);
-        }
         number |= state & ((1u << n_bits) - 1);
         state >>= n_bits;
 #pragma unroll 1

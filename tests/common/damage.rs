@@ -37,7 +37,7 @@ pub fn requests() -> Vec<Request> {
             let level_text = if entry.levels.is_empty() { String::new() } else { format!(",level={level}") };
             let text = format!("{}{mode_text}{level_text}", entry.name);
             if entry.wants_missing && mode != Mode::Lossless {
-                // The first one is written in format 5, the others in format 6.
+                // The first one is written as version 1 of the codec, the others as version 2.
                 for missing in [",fill=99", ",fill=99,fill=0", ",fill=99,valid_min=1,valid_max=110"] {
                     texts.push(format!("{text}{missing}"));
                 }

@@ -37,7 +37,7 @@ impl<'f> Decoder<'f> {
         let Header { array, fold, params, .. } = header;
         let entry = registry::find(header.codec).ok_or(Stage::Frame)?;
         let payload = &frame[header.n_bytes()..];
-        let is_known = entry.format_of(header.codec_version) == Some(header.format);
+        let is_known = entry.reads.contains(&header.codec_version);
         if !is_known || payload.len() as u64 != header.payload_bytes {
             return Err(Stage::Frame);
         }

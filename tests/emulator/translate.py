@@ -40,6 +40,7 @@ MEANINGS = {
     "st.global.v2.u32 [%0], {%1, %2};": "emulator::global<uint2>($0) = {$1, $2}",
     "st.global.v4.u32 [%0], {%1, %2, %3, %4};": "emulator::global<uint4>($0) = {$1, $2, $3, $4}",
     "st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};": "emulator::global<uint4>($0) = {$1, $2, $3, $4}",
+    "prefetch.global.L1 [%0];": "",
     "prefetch.global.L2 [%0];": "",
     "ld.relaxed.gpu.u64 %0, [%1];": "emulator::yield(); $0 = *($1)",
     "st.relaxed.gpu.u64 [%0], %1;": "*($0) = $1",

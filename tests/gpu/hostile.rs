@@ -29,7 +29,6 @@ fn headers(array: &Array, spec: &Request) -> Vec<Vec<u8>> {
             let mut bytes = vec![0; header_bytes(array.shape().rank(), plan.params.len())];
             let codec_version = entry.codec.version(&plan.params);
             let header = Header {
-                format: entry.format_of(codec_version).unwrap(),
                 codec: entry.id,
                 codec_version,
                 fold: plan.fold,

@@ -107,7 +107,6 @@ fn more_than_4_gib_that_are_stored() {
         hasher.update(&piece[..(array.n_bytes() - start).min(PIECE as u64) as usize], start);
     }
     let expected = Header {
-        format: 5,
         codec: 0,
         codec_version: 1,
         fold: gridz_codecs::format::fold::Fold::Merge,

@@ -72,12 +72,11 @@ def decode(frame):
     padding = source.take(-source.at % 16)
     check(crc32c(frame[:32] + bytes(4) + frame[36 : source.at]) == header.header_checksum, "header checksum")
 
-    known(header.version in (5, 6), "format version")
+    known(header.version == 7, "format version")
     known(header.codec in CODECS, "codec")
     has_list = header.codec in MISSING and MISSING[header.codec](parameters) > 0
     is_second = has_list or header.codec == 2 and header.n_parameters != 1
     known(header.codec_version == (2 if is_second else 1), "codec version")
-    known(header.version == (6 if has_list else 5), "format version of this codec version")
     known(header.flags <= 1, "flags")
     known(header.dtype < len(TYPES), "element type")
     known(header.fold <= 1, "fold")

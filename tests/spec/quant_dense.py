@@ -3,14 +3,16 @@
 import numpy as np
 
 from parts import check
-from quant_max import Lanes, tables_of
+from quant_max import Bits, Lanes, tables_of
 
 CONTEXTS = 12
 
 
 def numbers(source, shape, word):
     """Decodes the numbers of a block of extents `shape`."""
+    n_tails = int.from_bytes(source.take(4), "little")
     tables = tables_of(source, CONTEXTS)
+    tails = Bits(source.take(n_tails))
     lanes = Lanes(source)
     distances = near(*shape)
     m = int(np.prod(shape))
@@ -21,16 +23,15 @@ def numbers(source, shape, word):
         at = [max(distances) + place for place in places]
         contexts = [int(sum(sizes[place - d] for d in distances)).bit_length() for place in at]
         symbols = lanes.symbols({lane: tables[context] for lane, context in enumerate(contexts)})
-        lengths = {lane: (s - 8) // 2 + 4 if s >= 8 else 0 for lane, s in symbols.items()}
-        check(max(lengths.values()) <= 8 * word.itemsize, "length of a number")
-        tails = lanes.bits({lane: length - 2 for lane, length in lengths.items() if length})
+        lanes.fill_up()
         for lane, place in enumerate(places):
-            number = symbols[lane]
-            if lengths[lane]:
-                number = (2 | number & 1) << (lengths[lane] - 2) | tails[lane]
-            result[place] = number
-            sizes[at[lane]] = min((number + 1) // 2, 255)
+            s = symbols[lane]
+            length = (s - 8) // 2 + 4 if s >= 8 else 0
+            check(length <= 8 * word.itemsize, "length of a number")
+            result[place] = (2 + s % 2) << (length - 2) | tails.take(length - 2) if length else s
+            sizes[at[lane]] = min((2 + s % 2) << (length - 3), 255) if length else (s + 1) // 2
     check(lanes.states == [1 << 16] * 32, "states at the end")
+    check(-(-tails.at // 8) == n_tails, "bytes of the tails")
     return result
 
 

@@ -15,7 +15,7 @@ from decode import crc32c, decode
 from library import CORRUPT, TRUNCATED, UNSUPPORTED_FORMAT, decompress
 from parts import Damage, Later, checksum
 
-GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "v5"
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "v7"
 N_DAMAGES = int(os.environ.get("GRIDZ_DAMAGES") or 40)
 """Number of damages per frame."""
 QUANT = 3
@@ -76,7 +76,7 @@ def damaged(rng, block, unit):
 def goldens():
     """Frames of quant, which lie in the folder of its former name."""
     rows = tomllib.loads((GOLDEN / "MANIFEST.toml").read_text())["frame"]
-    read = sorted(GOLDEN / row["file"] for row in rows if row["file"].startswith("szp/") and not row.get("withdrawn"))
+    read = sorted(GOLDEN / row["file"] for row in rows if row["file"].startswith("quant/"))
     frames = {path.stem: path.read_bytes() for path in read}
     return {name: frame for name, frame in frames.items() if frame[5] == QUANT and len(frame) < 16000}
 

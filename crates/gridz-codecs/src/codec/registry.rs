@@ -13,14 +13,12 @@ pub struct Entry {
     pub id: u8,
     /// Name, the same in every interface.
     pub name: &'static str,
-    /// Its name before the first release. Requests may use it, and its golden frames lie in a
-    /// folder of this name.
+    /// Its name before the first release. Requests may use it.
     pub former_name: Option<&'static str>,
     /// Purpose, in one line.
     pub about: &'static str,
-    /// The versions that it can read, that is, every version that a release wrote, each with the
-    /// format version of its frames.
-    pub reads: &'static [(u8, u8)],
+    /// The versions that it can read, that is, every version that a release wrote.
+    pub reads: &'static [u8],
     /// Its levels. Level 0 of a request means the first one; files never contain 0. Empty: the
     /// codec has no levels.
     pub levels: &'static [Level],
@@ -50,12 +48,6 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The format version of frames with a version of this codec. `None` if the codec cannot read
-    /// that version.
-    pub fn format_of(&self, version: u8) -> Option<u8> {
-        self.reads.iter().find(|(known, _)| *known == version).map(|&(_, format)| format)
-    }
-
     /// True for the codec's name and for its former one.
     pub fn has_name(&self, name: &str) -> bool {
         self.name == name || self.former_name == Some(name)
@@ -103,7 +95,7 @@ const LOSSLESS: Entry = Entry {
     name: "",
     former_name: None,
     about: "",
-    reads: &[(1, 5)],
+    reads: &[1],
     levels: &[],
     modes: &[Mode::Lossless],
     codec_params: &[],
@@ -145,7 +137,7 @@ pub static CODECS: &[Entry] = &[
         id: 2,
         name: "lorenzo",
         about: "integers and floats of 1 to 8 bytes: fast, dense, or max for archives",
-        reads: &[(1, 5), (2, 5)],
+        reads: &[1, 2],
         levels: &[
             Level { number: 1, name: "fast" },
             Level { number: 2, name: "dense" },
@@ -162,7 +154,7 @@ pub static CODECS: &[Entry] = &[
         id: 3,
         name: "quant",
         former_name: Some("szp"),
-        reads: &[(1, 5), (2, 6)],
+        reads: &[1, 2],
         about: "all numeric types, each element within a bound of its original value, however often it is \
                 rewritten",
         levels: &[
@@ -182,7 +174,7 @@ pub static CODECS: &[Entry] = &[
     Entry {
         id: 4,
         name: "zfp",
-        reads: &[(1, 5), (2, 6)],
+        reads: &[1, 2],
         about: "the stream of libzfp, for 32-bit and 64-bit floats and integers; drifts if parts are rewritten",
         levels: &[Level { number: 1, name: "fast" }],
         modes: &[Mode::Lossless, Mode::Abs, Mode::Rel, Mode::Rate, Mode::Precision, Mode::Expert],
@@ -201,7 +193,7 @@ pub static CODECS: &[Entry] = &[
         id: 5,
         name: "multigrid",
         former_name: Some("mgard"),
-        reads: &[(1, 5), (2, 6)],
+        reads: &[1, 2],
         about: "floats predicted from coarser grids, within a bound on each error or on their root mean square; \
                 drifts if parts are rewritten",
         levels: &[Level { number: 1, name: "fast" }],

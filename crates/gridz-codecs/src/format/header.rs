@@ -9,10 +9,8 @@ use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
 /// First four bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"GRDZ";
-/// Newest version of the frame. A frame gets the lowest version that can represent it, at least 5.
-pub const FORMAT_VERSION: u8 = 6;
-/// Oldest version that this library reads. Versions before it were never released.
-const OLDEST_FORMAT: u8 = 5;
+/// Version of the frame. Those before it were never published.
+pub const FORMAT_VERSION: u8 = 7;
 /// Bytes before the extents.
 const FIXED_BYTES: usize = 40;
 /// Header lengths are multiples of this.
@@ -32,8 +30,6 @@ pub const PAYLOAD_FIELDS: std::ops::Range<usize> = 16..32;
 /// A frame header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header<'a> {
-    /// Version of the frame.
-    pub format: u8,
     /// Codec of the payload.
     pub codec: u8,
     /// Version of that codec's payload.
@@ -83,7 +79,7 @@ impl<'a> Header<'a> {
         let dst = &mut dst[..self.n_bytes()];
         dst.fill(0);
         dst[0..4].copy_from_slice(&MAGIC);
-        dst[4] = self.format;
+        dst[4] = FORMAT_VERSION;
         dst[5] = self.codec;
         dst[6] = self.codec_version;
         dst[7] = if self.array.order() == ByteOrder::Big { FLAG_BIG_ENDIAN } else { 0 };
@@ -119,15 +115,16 @@ impl<'a> Header<'a> {
             return Err(Error::corrupt("not a gridz frame: the data does not begin with GRDZ"));
         }
         let fixed: &[u8; FIXED_BYTES] = frame.first_chunk().ok_or_else(cut)?;
-        if (1..OLDEST_FORMAT).contains(&fixed[4]) {
+        if (1..FORMAT_VERSION).contains(&fixed[4]) {
             return Err(Error::new(
                 ErrorKind::UnsupportedFormat,
-                "the frame was written by a version before 0.1.0, which no release reads; compress the data again",
+                "the frame was written before the first published version of gridz, and no published version reads \
+                 it; compress the data again",
             ));
         }
-        if !(OLDEST_FORMAT..=FORMAT_VERSION).contains(&fixed[4]) {
+        if fixed[4] != FORMAT_VERSION {
             return Err(unsupported(format!(
-                "frame format {} is unknown; this version of gridz reads formats {OLDEST_FORMAT} to {FORMAT_VERSION}",
+                "frame format {} is unknown; this version of gridz reads format {FORMAT_VERSION}",
                 fixed[4]
             )));
         }
@@ -179,7 +176,6 @@ impl<'a> Header<'a> {
             )));
         }
         Ok(Self {
-            format: fixed[4],
             codec: fixed[5],
             codec_version: fixed[6],
             fold,
@@ -208,7 +204,6 @@ mod tests {
     fn sample(params: &[u8]) -> Header<'_> {
         let shape = Shape::new(&[3, 5, 1 << 40]).unwrap();
         Header {
-            format: FORMAT_VERSION,
             codec: 9,
             codec_version: 2,
             fold: Fold::Flat,

@@ -2,6 +2,8 @@
 
 use std::ops::{BitAnd, BitOr, BitOrAssign, BitXor, Not, Shl, Shr};
 
+#[cfg(target_arch = "x86_64")]
+use crate::stage::entropy::simd::{Avx512, contexts as simd};
 use crate::stage::quantize::{Float, Uniform};
 use crate::stage::rows::LANES;
 
@@ -53,6 +55,26 @@ pub trait Word:
     /// The smaller and the larger of two words in two's complement.
     fn min_max_signed(self, other: Self) -> (Self, Self);
 
+    /// Completes a row of numbers from their tails, see [`simd::read_tails_32`].
+    #[cfg(target_arch = "x86_64")]
+    fn read_tails(
+        avx512: Avx512,
+        symbols: &[u8; LANES],
+        tails: &[u8],
+        at: &mut usize,
+        numbers: &mut [Self; LANES],
+    ) -> bool;
+
+    /// Joins the tails of a row of numbers, see [`simd::join_tails_32`].
+    #[cfg(target_arch = "x86_64")]
+    fn join_tails(
+        avx512: Avx512,
+        symbols: &[u16; LANES],
+        numbers: &[Self; LANES],
+        fields: &mut [u64; LANES / 2],
+        lengths: &mut [u64; LANES / 2],
+    ) -> Option<usize>;
+
     /// The quantizer of floats of this width, see [`Uniform`].
     fn uniform(float: Float, bound: f64) -> Option<Uniform<Self>>;
     /// The codes of a row if all its floats are in the first zone, see [`Uniform::first_codes`].
@@ -78,7 +100,7 @@ pub trait Word:
 }
 
 macro_rules! word {
-    ($unsigned:ty, $signed:ty, $twice:ty, $float:ty, $fraction_bits:literal) => {
+    ($unsigned:ty, $signed:ty, $twice:ty, $float:ty, $fraction_bits:literal, $read_tails:ident, $join_tails:ident) => {
         impl Word for $unsigned {
             const ZERO: Self = 0;
             const BITS: u32 = <$unsigned>::BITS;
@@ -140,6 +162,28 @@ macro_rules! word {
             fn trailing_zeros(self) -> u32 {
                 <$unsigned>::trailing_zeros(self)
             }
+            #[cfg(target_arch = "x86_64")]
+            #[inline(always)]
+            fn read_tails(
+                avx512: Avx512,
+                symbols: &[u8; LANES],
+                tails: &[u8],
+                at: &mut usize,
+                numbers: &mut [Self; LANES],
+            ) -> bool {
+                simd::$read_tails(avx512, symbols, tails, at, numbers)
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[inline(always)]
+            fn join_tails(
+                avx512: Avx512,
+                symbols: &[u16; LANES],
+                numbers: &[Self; LANES],
+                fields: &mut [u64; LANES / 2],
+                lengths: &mut [u64; LANES / 2],
+            ) -> Option<usize> {
+                simd::$join_tails(avx512, symbols, numbers, fields, lengths)
+            }
             fn uniform(float: Float, bound: f64) -> Option<Uniform<Self>> {
                 Uniform::<$unsigned>::new(float, bound)
             }
@@ -168,5 +212,5 @@ macro_rules! word {
     };
 }
 
-word!(u32, i32, u64, f32, 23);
-word!(u64, i64, u128, f64, 52);
+word!(u32, i32, u64, f32, 23, read_tails_32, join_tails_32);
+word!(u64, i64, u128, f64, 52, read_tails_64, join_tails_64);

@@ -244,7 +244,7 @@ impl<T: Real> WithSimd<T::Word> for EncodeBlock<'_, T> {
         head.copy_from_slice(&[kind, 0, 0, 0]);
         let (bytes, zeros) = rest.split_at_mut(n_bytes);
         match kind {
-            CODED => contexts.write(bytes),
+            CODED => contexts.write(words, bytes),
             RAW => bytes.chunks_exact_mut(word_bytes).zip(words.iter()).for_each(|(out, word)| word.write(out)),
             _ => {}
         }

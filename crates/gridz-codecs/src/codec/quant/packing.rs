@@ -143,8 +143,8 @@ impl<W: Word> Packing<W> for contexts::Work {
     }
 
     #[inline(always)]
-    fn write<S: Simd<W>>(&self, _: S, _: &[W], out: &mut [u8], _: &mut impl Prefetcher) {
-        Self::write(self, out);
+    fn write<S: Simd<W>>(&self, _: S, numbers: &[W], out: &mut [u8], _: &mut impl Prefetcher) {
+        Self::write(self, numbers, out);
     }
 
     fn table_bytes(in_header: u16) -> Option<usize> {

@@ -189,17 +189,18 @@ impl Frequencies {
 /// Of values below the power of two `IN_CONTEXTS`, those that are in no context are ignored.
 #[inline(never)] // the vector instructions of the caller are of no use here
 pub fn count<const CONTEXTS: usize, const IN_CONTEXTS: usize>(symbols: &[u16]) -> [[u32; MAX_SYMBOLS]; CONTEXTS] {
-    // Neighboring symbols are often equal: with two tables, no increment waits for the one before.
-    let mut counts = [[0; IN_CONTEXTS]; 2];
-    let (pairs, last) = symbols.as_chunks();
-    for &[first, second] in pairs {
-        counts[0][usize::from(first) % IN_CONTEXTS] += 1;
-        counts[1][usize::from(second) % IN_CONTEXTS] += 1;
+    // Nearby symbols are often equal: with four tables, no increment waits for the one before.
+    let mut counts = [[0; IN_CONTEXTS]; 4];
+    let (fours, last) = symbols.as_chunks::<4>();
+    for four in fours {
+        for (counts, &symbol) in counts.iter_mut().zip(four) {
+            counts[usize::from(symbol) % IN_CONTEXTS] += 1;
+        }
     }
     for &symbol in last {
         counts[0][usize::from(symbol) % IN_CONTEXTS] += 1;
     }
-    let sum = |at: usize| counts[0][at] + counts[1][at];
+    let sum = |at: usize| counts.iter().map(|counts| counts[at]).sum();
     std::array::from_fn(|context| std::array::from_fn(|symbol| sum(context << u8::BITS | symbol)))
 }
 

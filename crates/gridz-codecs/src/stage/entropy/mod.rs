@@ -21,7 +21,7 @@ pub mod range;
 pub mod rans;
 pub mod section;
 #[cfg(target_arch = "x86_64")]
-mod simd;
+pub(in crate::stage) mod simd;
 pub mod steps;
 pub mod symbol;
 pub mod symbols;

@@ -10,7 +10,7 @@ use crate::cpu::isa::Isa;
 use crate::error::{Error, Result};
 use crate::stage::entropy::frequencies::{LOG2_TOTAL, entry};
 #[cfg(target_arch = "x86_64")]
-use crate::stage::entropy::simd::{Avx512, rans as simd};
+use crate::stage::entropy::simd::{Avx2, Avx512, rans as simd};
 use crate::stage::rows::LANES;
 
 /// Bytes of the states, which precede the string.
@@ -140,6 +140,8 @@ pub struct Encoder<'a> {
     at: usize,
     #[cfg(target_arch = "x86_64")]
     avx512: Option<Avx512>,
+    #[cfg(target_arch = "x86_64")]
+    avx2: Option<Avx2>,
 }
 
 impl<'a> Encoder<'a> {
@@ -152,6 +154,8 @@ impl<'a> Encoder<'a> {
             string,
             #[cfg(target_arch = "x86_64")]
             avx512: Avx512::at(level),
+            #[cfg(target_arch = "x86_64")]
+            avx2: Avx2::at(level),
         }
     }
 
@@ -171,6 +175,17 @@ impl<'a> Encoder<'a> {
                 self.drained(lane, u64::from(frequency) << (32 - LOG2_TOTAL - n[lane])) << n[lane] | bits[lane];
             self.states[lane] = (state / frequency) << LOG2_TOTAL | (state % frequency + start);
         }
+    }
+
+    /// As [`Encoder::symbols`], without bits.
+    #[inline(always)]
+    pub fn symbols_alone(&mut self, ranges: &[u32; LANES], lanes: u32) {
+        #[cfg(target_arch = "x86_64")]
+        if let (None, Some(avx2), Some(before)) = (self.avx512, self.avx2, room(self.string, self.at)) {
+            self.at -= simd::put_symbols_avx2(avx2, &mut self.states, before, (ranges, lanes));
+            return;
+        }
+        self.symbols(ranges, lanes, &[0; LANES], &[0; LANES]);
     }
 
     /// Prepends `n` bits of each lane, up to [`MAX_BITS`].

@@ -34,7 +34,7 @@ pub fn symbols<W: Word, S: Simd<W>>(s: S, numbers: S::Row) -> S::Row {
 
 /// Bits of the tail of a number with this symbol.
 #[inline(always)]
-fn tail_bits(symbol: u8) -> u32 {
+pub fn tail_bits(symbol: u8) -> u32 {
     if symbol >= LONG { u32::from(symbol - LONG) / 2 + LONG_BITS - 2 } else { 0 }
 }
 

@@ -53,29 +53,26 @@ pub fn write<const CONTEXTS: usize>(
     writer.finish()
 }
 
-/// Fills the slots of all contexts; returns the byte count of their tables.
+/// Fills the slots of all tables. Returns the byte count of the tables, and the first slot of each
+/// context.
 ///
 /// # Errors
 /// `Corrupt`.
-pub fn read<const CONTEXTS: usize>(bytes: &[u8], slots: &mut [u32]) -> Result<usize> {
-    let mut tables = [None; CONTEXTS];
-    let mut at = 0;
-    for table in &mut tables {
-        let is_shared = peek(bytes, at) & 1 == 1;
+pub fn read<const CONTEXTS: usize>(bytes: &[u8], slots: &mut [u32]) -> Result<(usize, [u32; CONTEXTS])> {
+    let mut first = [0; CONTEXTS];
+    let (mut at, mut n_slots) = (0, 0);
+    let mut is_shared = false;
+    for first in &mut first {
+        *first = n_slots as u32;
+        is_shared = peek(bytes, at) & 1 == 1;
         at += 1;
         if !is_shared {
-            *table = Some(Frequencies::read(bytes, &mut at)?);
+            Frequencies::read(bytes, &mut at)?.fill(&mut slots[n_slots..][..1 << LOG2_TOTAL]);
+            n_slots += 1 << LOG2_TOTAL;
         }
     }
-    if tables[CONTEXTS - 1].is_none() {
+    if is_shared {
         return Err(Error::corrupt("a block is damaged: its last context has no table"));
     }
-    for (context, table) in tables.iter().enumerate().rev() {
-        let (of_context, of_next) = slots[context << LOG2_TOTAL..].split_at_mut(1 << LOG2_TOTAL);
-        match table {
-            Some(frequencies) => frequencies.fill(of_context),
-            None => of_context.copy_from_slice(&of_next[..1 << LOG2_TOTAL]),
-        }
-    }
-    Ok(at.div_ceil(8))
+    Ok((at.div_ceil(8), first))
 }

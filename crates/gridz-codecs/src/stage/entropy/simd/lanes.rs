@@ -10,7 +10,7 @@ use std::arch::x86_64::*;
 use crate::cpu::isa::features;
 use crate::stage::entropy::lanes::{Codes, LANES, MAX_BITS, Reader, WORD_BITS, WORD_BYTES, Writer};
 use crate::stage::entropy::section::LOG_BITS;
-use crate::stage::entropy::simd::{Avx512, avx512};
+use crate::stage::entropy::simd::{Avx512, with};
 use crate::stage::entropy::symbols::Number;
 
 /// Bytes of a vector.
@@ -63,7 +63,7 @@ fn whole([high, low]: &[[u16; LANES]; 2]) -> [u32; LANES] {
     std::array::from_fn(|lane| u32::from(high[lane]) << 16 | u32::from(low[lane]))
 }
 
-features!(avx512 => avx512! {
+features!(avx512 => with! {
 
 #[inline]
 fn load(numbers: &[u16; LANES]) -> __m512i {

@@ -1,5 +1,6 @@
-//! Entropy coding with AVX-512.
+//! Entropy coding with vector instructions.
 
+pub mod contexts;
 pub mod lanes;
 pub mod rans;
 
@@ -17,9 +18,20 @@ impl Avx512 {
     }
 }
 
-/// Compiles functions with AVX-512.
-macro_rules! avx512 {
-    (one [$($feature:tt)*] $function:item) => { #[target_feature($(enable = $feature),*)] $function };
-    ($features:tt $($function:item)*) => { $(avx512! { one $features $function })* };
+/// Proof that the CPU has AVX2.
+#[derive(Clone, Copy)]
+pub struct Avx2(());
+
+impl Avx2 {
+    /// `None` if the CPU lacks AVX2 or must not use it.
+    pub fn at(level: Isa) -> Option<Self> {
+        (level.kind() >= CpuLevel::Avx2).then_some(Self(()))
+    }
 }
-use avx512;
+
+/// Compiles functions with the instructions of a level.
+macro_rules! with {
+    (one [$($feature:tt)*] $function:item) => { #[target_feature($(enable = $feature),*)] $function };
+    ($features:tt $($function:item)*) => { $(with! { one $features $function })* };
+}
+use with;

@@ -7,11 +7,30 @@ use std::arch::x86_64::*;
 use crate::cpu::isa::features;
 use crate::stage::entropy::frequencies::{DISTANCE_AT, FREQUENCY_AT, FREQUENCY_BITS, LOG2_TOTAL};
 use crate::stage::entropy::rans::LOWEST;
-use crate::stage::entropy::simd::{Avx512, avx512};
+use crate::stage::entropy::simd::{Avx2, Avx512, with};
 use crate::stage::rows::LANES;
 
-/// Lanes of a vector.
+/// Lanes of a vector of AVX-512, and of AVX2.
 const HALF: usize = 16;
+const QUARTER: usize = 8;
+
+/// For each mask of eight lanes: the lanes in it, in order, as the last ones of eight.
+const LAST: [[u8; QUARTER]; 1 << QUARTER] = {
+    let mut last = [[0; QUARTER]; 1 << QUARTER];
+    let mut mask = 0;
+    while mask < last.len() {
+        let (mut lane, mut at) = (QUARTER, QUARTER);
+        while lane > 0 {
+            lane -= 1;
+            if mask >> lane & 1 != 0 {
+                at -= 1;
+                last[mask][at] = lane as u8;
+            }
+        }
+        mask += 1;
+    }
+    last
+};
 
 /// AVX-512 version of [`Decoder::symbols`](crate::stage::entropy::rans::Decoder::symbols).
 #[inline(always)]
@@ -62,6 +81,18 @@ pub fn put_symbols(
     unsafe { write_symbols(states, before, symbols, bits) }
 }
 
+/// AVX2 version of [`Encoder::symbols`](crate::stage::entropy::rans::Encoder::symbols) without bits.
+#[inline(always)]
+pub fn put_symbols_avx2(
+    _: Avx2,
+    states: &mut [u32; LANES],
+    before: &mut [u16; LANES],
+    symbols: (&[u32; LANES], u32),
+) -> usize {
+    // SAFETY: the token is proof of the instructions.
+    unsafe { write_symbols_256(states, before, symbols) }
+}
+
 /// AVX-512 version of [`Encoder::bits`](crate::stage::entropy::rans::Encoder::bits). Returns how
 /// many words were written at the end of `before`.
 #[inline(always)]
@@ -76,7 +107,7 @@ pub fn put_bits(
     unsafe { write_bits(states, before, bits, n) }
 }
 
-features!(avx512 => avx512! {
+features!(avx512 => with! {
 
 #[inline]
 fn load(numbers: &[u32; LANES]) -> [__m512i; 2] {
@@ -203,19 +234,17 @@ fn write_symbols(
     let n_words = drain(&mut vectors, full, before);
     for half in 0..2 {
         let with_bits = _mm512_or_si512(_mm512_sllv_epi32(vectors[half], n[half]), bits[half]);
-        // Quotients below 2^22 of 32-bit numbers: rounded to f64, they never reach the next
-        // integer.
-        let quarters = [0, 1].map(|quarter| {
-            let part = |vector| if quarter == 0 {
-                _mm512_castsi512_si256(vector)
-            } else {
-                _mm512_extracti64x4_epi64::<1>(vector)
-            };
-            let [state, frequency] = [with_bits, frequencies[half]].map(|vector| _mm512_cvtepu32_pd(part(vector)));
-            _mm512_cvttpd_epu32(_mm512_div_pd(state, frequency))
-        });
-        let quotient = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(quarters[0]), quarters[1]);
-        let rest = _mm512_sub_epi32(with_bits, _mm512_mullo_epi32(quotient, frequencies[half]));
+        // The quotient is below 2^22, so that of floats is wrong by one at most.
+        let [state, frequency] = [with_bits, frequencies[half]].map(|vector| _mm512_cvtepu32_ps(vector));
+        let about = _mm512_cvttps_epu32(_mm512_div_ps(state, frequency));
+        let rest = _mm512_sub_epi32(with_bits, _mm512_mullo_epi32(about, frequencies[half]));
+        let (zero, one) = (_mm512_setzero_si512(), _mm512_set1_epi32(1));
+        let (is_above, is_below) =
+            (_mm512_cmplt_epi32_mask(rest, zero), _mm512_cmpge_epi32_mask(rest, frequencies[half]));
+        let quotient = _mm512_mask_sub_epi32(about, is_above, about, one);
+        let quotient = _mm512_mask_add_epi32(quotient, is_below, quotient, one);
+        let rest = _mm512_mask_add_epi32(rest, is_above, rest, frequencies[half]);
+        let rest = _mm512_mask_sub_epi32(rest, is_below, rest, frequencies[half]);
         let slot = _mm512_add_epi32(rest, _mm512_and_si512(ranges[half], start));
         let next = _mm512_or_si512(_mm512_slli_epi32::<LOG2_TOTAL>(quotient), slot);
         vectors[half] = _mm512_mask_mov_epi32(vectors[half], takes_part[half], next);
@@ -239,6 +268,63 @@ fn write_bits(states: &mut [u32; LANES], before: &mut [u16; LANES], bits: &[u32;
     }
     store(vectors, states);
     n_words
+}
+
+});
+
+features!(avx2 => with! {
+
+#[inline]
+fn write_symbols_256(
+    states: &mut [u32; LANES],
+    before: &mut [u16; LANES],
+    (ranges, lanes): (&[u32; LANES], u32),
+) -> usize {
+    let start = _mm256_set1_epi32(0xffff);
+    let (zero, one) = (_mm256_setzero_si256(), _mm256_set1_epi32(1));
+    let half = _mm256_set1_ps(65536.0);
+    let bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    let mut end = LANES;
+    for i in (0..LANES / QUARTER).rev() {
+        let at = QUARTER * i;
+        // SAFETY: a quarter of each array is as long as a vector.
+        let (state, range) = unsafe {
+            (_mm256_loadu_si256(states[at..].as_ptr().cast()), _mm256_loadu_si256(ranges[at..].as_ptr().cast()))
+        };
+        let of_quarter = _mm256_set1_epi32((lanes >> at & 0xff) as i32);
+        let takes_part = _mm256_cmpeq_epi32(_mm256_and_si256(of_quarter, bits), bits);
+        let frequency = _mm256_srli_epi32::<16>(range);
+        // Both are at most 2^10.
+        let is_small = _mm256_cmpgt_epi32(frequency, _mm256_srli_epi32::<{ 32 - LOG2_TOTAL as i32 }>(state));
+        let is_full = _mm256_andnot_si256(is_small, takes_part);
+        let full = _mm256_movemask_ps(_mm256_castsi256_ps(is_full)) as usize;
+        // SAFETY: the table has eight bytes for each mask.
+        let last = unsafe { _mm_loadl_epi64(LAST[full].as_ptr().cast()) };
+        let words = _mm256_permutevar8x32_epi32(_mm256_and_si256(state, start), _mm256_cvtepu8_epi32(last));
+        let words = _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
+        // SAFETY: three quarters have taken 24 words at most, so there are eight before `end`.
+        unsafe { _mm_storeu_si128(before.as_mut_ptr().add(end - QUARTER).cast(), words) };
+        end -= full.count_ones() as usize;
+        let state = _mm256_blendv_epi8(state, _mm256_srli_epi32::<16>(state), is_full);
+        // The quotient is below 2^22, so that of floats is wrong by one at most.
+        let high = _mm256_cvtepi32_ps(_mm256_srli_epi32::<16>(state));
+        let low = _mm256_cvtepi32_ps(_mm256_and_si256(state, start));
+        let float = _mm256_add_ps(_mm256_mul_ps(high, half), low);
+        let about = _mm256_cvttps_epi32(_mm256_div_ps(float, _mm256_cvtepi32_ps(frequency)));
+        let rest = _mm256_sub_epi32(state, _mm256_mullo_epi32(about, frequency));
+        let is_above = _mm256_cmpgt_epi32(zero, rest);
+        let is_below = _mm256_cmpgt_epi32(rest, _mm256_sub_epi32(frequency, one));
+        // A mask is -1.
+        let quotient = _mm256_sub_epi32(_mm256_add_epi32(about, is_above), is_below);
+        let rest = _mm256_add_epi32(rest, _mm256_and_si256(is_above, frequency));
+        let rest = _mm256_sub_epi32(rest, _mm256_and_si256(is_below, frequency));
+        let slot = _mm256_add_epi32(rest, _mm256_and_si256(range, start));
+        let next = _mm256_or_si256(_mm256_slli_epi32::<{ LOG2_TOTAL as i32 }>(quotient), slot);
+        let next = _mm256_blendv_epi8(state, next, takes_part);
+        // SAFETY: a quarter of the array is as long as a vector.
+        unsafe { _mm256_storeu_si256(states[at..].as_mut_ptr().cast(), next) };
+    }
+    LANES - end
 }
 
 });
