@@ -7,7 +7,8 @@
 //      each element: the code of its difference from a prediction. Predictions only use values that
 //      a decoder has. Mode rms repeats this several times (refine_write.cuh).
 //   4. Two passes encode the numbers. A CTA per block counts its numbers in their contexts and
-//      builds the tables; then a warp writes the string (numbers_write.cuh).
+//      builds the tables; then a warp writes the string, and another one the tails
+//      (numbers_write.cuh).
 //   5. A CTA per piece of the array finds the exact elements and their encoded size
 //      (exact_write.cuh).
 //   6. Finds the places of blocks and pieces in the payload by the protocol of

@@ -1,7 +1,7 @@
 // Decompression, in passes:
 //
 //   1. A warp per chunk reads the head of its payload, and computes the plan (layout.cuh).
-//   2. A warp per block decodes its numbers (numbers_read.cuh).
+//   2. Two warps per block decode its numbers (numbers_read.cuh).
 //   3. The numbers are converted to elements, step by step and layer by layer (below).
 //   4. A CTA per piece writes the exact elements to the array (exact_read.cuh).
 //   5. For a region: the array is in scratch, and the region is copied from there.

@@ -7,7 +7,7 @@
 #include "../stage/contexts.cuh"
 #include "decompress.cuh"
 
-constexpr u32 kMostTablesBytes = 2048;  // maximum bytes of a block's head, tables and states
+constexpr u32 kMostTablesBytes = 2048;  // maximum bytes of a block's head, field, tables and states
 constexpr u32 kNumbersThreads = 2 * kWarp;
 
 template <typename W>

@@ -12,7 +12,7 @@ template <typename W>
 using NumberCoding = Coding<W, kNumberContexts, 0, true>;
 
 // An encoded block in scratch. This struct is followed by an entry for each number, then by the
-// block's bytes. In these, the front (head and tables) is written from the start on, and the string
+// block's bytes. In these, the front (head, tables and tails) is written from the start on, and the string
 // backwards from the end.
 template <typename W>
 struct alignas(8) MadeBlock {

@@ -126,6 +126,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
     // x and y. Returns the bytes that were read, or 0 if they are damaged. Has barriers.
     __device__ __forceinline__ u32 read_numbers(const unsigned char* from, u32 n_bytes) const {
         const Box& box = shared.box;
+        const SmallDivisor rows(box.sx), planes(box.sy);
         const u64 next_row = places().row;
         W* to = places().at(0, 0, lane_id());
         Running sums;
@@ -135,7 +136,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
 #pragma unroll
             for (u32 i = 0; i < kRows; ++i) numbers[i] = unzigzag(numbers[i]);
             if (box.sx != kRow) {
-                store_any(row, numbers);
+                store_any(row, numbers, rows, planes);
                 return;
             }
 #pragma unroll 1
@@ -156,13 +157,11 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
     }
     // Stores rows of 32 numbers of any block, from row `row` of these on.
     template <u32 kRows>
-    __device__ __forceinline__ void store_any(u32 row, const W (&numbers)[kRows]) const {
-        const Box& box = shared.box;
-        const SmallDivisor rows(box.sx), planes(box.sy);
+    __device__ __forceinline__ void store_any(u32 row, const W (&numbers)[kRows], const SmallDivisor& rows, const SmallDivisor& planes) const {
 #pragma unroll
         for (u32 k = 0; k < kRows; ++k) {
             const u32 i = (row + k) * kRow + lane_id();
-            if (i >= box.m) break;
+            if (i >= shared.box.m) break;
             u32 x, y;
             const u32 z = planes.divide(rows.divide(i, x), y);
             *places().at(z, y, x) = numbers[k];

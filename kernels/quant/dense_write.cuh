@@ -27,7 +27,9 @@ struct DenseEncoder {
 
     __device__ __forceinline__ void run(DenseEncodeShared<W>& shared) const {
         BlockInfo<W>& info = block.info;
-        if (info.header == kConstBlock) {
+        const bool is_constant = info.header == kConstBlock;
+        __syncthreads();  // the first warp may change the header
+        if (is_constant) {
             if (threadIdx.x == 0) info.n_units = info.word == 0 ? 0 : units(kAlignment + sizeof(W));
             return;
         }

@@ -1,4 +1,4 @@
-// Decodes the numbers of a block that are coded by rANS, each in a context of preceding numbers.
+// Decodes the numbers of a block that are coded by rANS, each in a context of preceding symbols.
 // The counterpart of crates/gridz-codecs/src/stage/entropy/contexts/, which defines the contexts.
 //
 // A warp, the leader, decodes 32 symbols per step (rans.cuh). A second warp, the follower, adds the
@@ -226,8 +226,8 @@ struct TailReader {
         }
     }
 
-    // Calls `take(row, n, numbers)` for up to kBatch rows at a time, from row `row` on: n rows have
-    // numbers, of which the lane has one in each. Numbers after the m-th one are arbitrary.
+    // Calls `take(row, n, numbers)` for up to kBatch rows at a time, from row `row` on. The first n
+    // rows have numbers: the lane has one of each. Numbers after the m-th one are arbitrary.
     template <typename F>
     __device__ __forceinline__ void follow(u32 m, F take) {
         const u32 n_rows = (m + kRow - 1) / kRow;

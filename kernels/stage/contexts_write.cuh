@@ -1,6 +1,6 @@
 // Encodes the numbers of a block for rans.cuh: builds the tables of their contexts, and writes the
-// string. The counterpart of crates/gridz-codecs/src/stage/entropy/tables.rs, frequencies.rs and
-// steps.rs, which define the rules.
+// string and, if they are apart from it, the tails. The counterpart of tables.rs, frequencies.rs,
+// steps.rs and contexts/ in crates/gridz-codecs/src/stage/entropy/, which define the rules.
 
 #pragma once
 
@@ -466,6 +466,7 @@ struct TailWriter {
     using Entry = ContextEntry<Coding>;
     // Rows that are written together.
     static constexpr u32 kRow = kWarp, kRows = 4;
+    static_assert(Coding::kTailsApart && Coding::kNone == 0, "the tails of all symbols are here");
     // Words that their tails may touch.
     static constexpr u32 kWords = kRows * kWarp * (8 * sizeof(W) - 2) / 32 + 2;
 
@@ -488,6 +489,7 @@ struct TailWriter {
         // Index of the word with the next bit, and the bits of it that are taken.
         u32 word = begin / 4, taken = begin % 4 * 8;
         if (lane == 0 && taken) buffer.words[0] = to[word] & low_bits(0u, taken);
+        __syncwarp();
         // Entries are loaded two rounds ahead, numbers one round.
         u32 later[kRows], next[kRows], lengths[kRows], next_lengths[kRows];
         W numbers[kRows], next_numbers[kRows];

@@ -936,8 +936,10 @@ static void test_damaged_frames(void)
     }
     CHECK(unnoticed > 0);
 
-    frame[4] = 7; /* the format version */
-    CHECK_STATUS(gridz_inspect(frame, small_frame_bytes, &info), GRIDZ_ERROR_UNSUPPORTED_FORMAT);
+    for (unsigned char version = 6; version <= 8; version += 2) {
+        frame[4] = version; /* of the format, which is 7 */
+        CHECK_STATUS(gridz_inspect(frame, small_frame_bytes, &info), GRIDZ_ERROR_UNSUPPORTED_FORMAT);
+    }
     random_bytes(frame, small_frame_bytes, 1);
     CHECK_FAILS(gridz_inspect(frame, small_frame_bytes, &info), GRIDZ_ERROR_CORRUPT, "not a gridz frame");
     free(frame);

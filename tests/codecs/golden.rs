@@ -3,8 +3,8 @@
 //! `golden/v7/<codec>/` holds frames of this format with their manifest. The encoder must still
 //! produce each of them byte for byte. A change of the bytes needs a decision: either a new codec
 //! version, or, if only the writer's choices within the format change, `only_read` for the old frame
-//! and a new frame next to it. The decoder must read all frames. `golden/v7_reject/` holds frames that must be refused,
-//! with the expected error. Files are only ever added, by `cargo test --test codecs -- --ignored
+//! and a new frame next to it. The decoder must read all frames. `golden/v7_reject/` holds frames that
+//! must be refused, with the expected error. Files are only ever added, by `cargo test --test codecs -- --ignored
 //! golden::bless`, which never changes existing ones.
 
 use std::fs;
@@ -540,7 +540,7 @@ fn cases() -> Vec<Case> {
         grids("rms=1e-2,s=-0.5,layers=2", "norm_layers_f64", "field_nan", DType::F64, &[40, 50]),
         zfp("rate=8", "rate_f64_rank_0", "pi", DType::F64, &[]),
         zfp("abs=1e-3", "abs_f32_no_elements", "zero", DType::F32, &[0, 3]),
-        // Format version 6: lists of missing elements.
+        // Version 2 of the codec: lists of missing elements.
         bounded(
             "abs=1e-2,fill=-999,fill=0,fill=0x7fc00001",
             "f32_three_fills",

@@ -74,7 +74,7 @@ def damaged(rng, block, unit):
 
 @functools.cache
 def goldens():
-    """Frames of quant, which lie in the folder of its former name."""
+    """Frames of quant."""
     rows = tomllib.loads((GOLDEN / "MANIFEST.toml").read_text())["frame"]
     read = sorted(GOLDEN / row["file"] for row in rows if row["file"].startswith("quant/"))
     frames = {path.stem: path.read_bytes() for path in read}

@@ -1,4 +1,5 @@
-//! Numbers as rANS steps: a symbol for every lane, and the bits that the symbols do not determine.
+//! Symbols of numbers. For level max of `quant`, numbers as rANS steps: a symbol for every lane, and
+//! the bits that the symbols do not determine.
 //!
 //! Numbers below 8 are their own symbols. The symbol of a larger number determines its bit length
 //! and its second highest bit. The bits below are its *tail*, which is stored uncoded, lowest bits

@@ -1,12 +1,12 @@
-//! The numbers of a block by rANS, each in a context formed by numbers before it.
+//! The numbers of a block by rANS, each in a context formed by symbols before it.
 //!
 //! ```text
 //! bytes of the tails | tables | tails | states | string
 //! ```
 //!
 //! A number is a symbol and a *tail*: the bits that the symbol does not determine, which are stored
-//! as they are. The string of rANS has the symbols only. So a step of 32 lanes does the same for
-//! each lane, and what follows from one step to the next is short.
+//! verbatim. The string of rANS has the symbols only. So a step of 32 lanes does the same for each
+//! lane, and the dependency chain from step to step is short.
 //!
 //! Symbols are coded in rows of 32, one for each lane. A symbol's context is the bit length of a sum
 //! of the sizes of nearby symbols in earlier rows: those above it and, if there are planes, those in
@@ -27,7 +27,7 @@ use crate::stage::rows::{LANES, RowSink, Simd, first_lanes};
 use crate::stage::word::Word;
 
 pub use symbols::{NEAR, Rows, SIZES, STRING_BYTES, Slots, States};
-pub use tails::Tails;
+use tails::Tails;
 
 /// Number of contexts.
 pub const CONTEXTS: usize = 12;
@@ -39,8 +39,8 @@ const IN_CONTEXTS: usize = CONTEXTS.next_power_of_two() << u8::BITS;
 const FARTHEST: usize = 1 << 12;
 /// Bytes of the field in front of the tables.
 const LENGTH_BYTES: usize = 4;
-/// Numbers whose symbols are decoded before their tails: what they need stays in the first cache.
-const AT_ONCE: usize = 1024;
+/// Numbers whose symbols are decoded before their tails, few enough for the L1 cache.
+const BATCH: usize = 1024;
 
 /// Scratch memory cached by a thread; its contents are arbitrary.
 #[derive(Default)]
@@ -213,11 +213,11 @@ impl Work {
         let Memory { sizes, slots, .. } = &mut *self.memory;
         let front = put_front(&near, sizes);
         let mut reading = Reading::new(bytes, slots)?;
-        let mut symbols = [0; AT_ONCE];
-        let mut numbers = [W::ZERO; AT_ONCE];
+        let mut symbols = [0; BATCH];
+        let mut numbers = [W::ZERO; BATCH];
         let mut at = 0;
         while at < n {
-            let n_symbols = AT_ONCE.min(n - at);
+            let n_symbols = BATCH.min(n - at);
             let symbols = &mut symbols[..n_symbols.next_multiple_of(LANES)];
             reading.symbols(self.level, &near, (sizes, front + at), symbols, n_symbols)?;
             reading.tails.read(self.level, symbols, &mut numbers).ok_or_else(damage)?;
@@ -226,13 +226,13 @@ impl Work {
                 sink.take(s, s.load(&numbers[row..]));
                 row += LANES;
             }
-            at += AT_ONCE;
+            at += BATCH;
         }
         reading.finish()
     }
 }
 
-/// What is being decoded.
+/// The state of decoding a block.
 struct Reading<'a> {
     slots: Slots<'a>,
     tails: Tails<'a>,
@@ -240,8 +240,8 @@ struct Reading<'a> {
     tails_bytes: usize,
     front_bytes: usize,
     states: States,
-    /// The string, and how much of it was read; after the last whole piece of it, its end with zeros
-    /// behind it.
+    /// The string, and how much of it was read; once less than a row's maximum is left, a copy of the
+    /// rest, followed by zeros.
     string: &'a [u8],
     at: usize,
     end: Option<([u8; 2 * STRING_BYTES], usize)>,

@@ -78,7 +78,7 @@ pub struct Rows<'a> {
     /// The sizes of all symbols before, and where those of these rows are written.
     pub sizes: &'a mut [u8],
     pub start: usize,
-    /// The number of symbols, of which the last row may have less than 32.
+    /// The number of symbols. The last row may have fewer than 32.
     pub n: usize,
 }
 

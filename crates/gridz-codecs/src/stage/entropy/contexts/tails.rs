@@ -17,14 +17,14 @@ pub fn n_bytes(counts: &[[u32; MAX_SYMBOLS]]) -> usize {
     counts.iter().map(bits).sum::<usize>().div_ceil(8)
 }
 
-/// Maximum number of bits that are written at once. With up to 7 bits that wait, they fit a word.
-const AT_ONCE: u32 = 56;
+/// Maximum number of bits of a field that is written. With up to 7 pending bits, it fits a word.
+const FIELD_BITS: u32 = 56;
 
 /// Writes the tails of numbers with these symbols to the start of `out`. Both end with whole rows;
 /// symbols after the last one are 0. Up to 8 bytes after the tails are overwritten.
 #[inline(always)]
 pub fn write<W: Word>(level: Isa, symbols: &[u16], numbers: &[W], out: &mut [u8]) {
-    let mut writer = Writer { out, at: 0, waiting: 0, n_waiting: 0 };
+    let mut writer = Writer { out, at: 0, pending: 0, n_pending: 0 };
     for (symbols, numbers) in symbols.as_chunks::<LANES>().0.iter().zip(numbers.as_chunks::<LANES>().0) {
         #[cfg(target_arch = "x86_64")]
         if let Some(avx512) = Avx512::at(level) {
@@ -50,9 +50,9 @@ pub fn write<W: Word>(level: Isa, symbols: &[u16], numbers: &[W], out: &mut [u8]
             tails[lane] = numbers[lane] & W::low_mask(lengths[lane]);
         }
         // Short tails are joined, so that a field has several.
-        if longest * 2 > AT_ONCE {
+        if longest * 2 > FIELD_BITS {
             for lane in 0..LANES {
-                let low = lengths[lane].min(AT_ONCE / 2);
+                let low = lengths[lane].min(FIELD_BITS / 2);
                 let tail = tails[lane].to_u64();
                 writer.put(tail & ((1 << low) - 1), low);
                 writer.put(tail >> low, lengths[lane] - low);
@@ -64,12 +64,12 @@ pub fn write<W: Word>(level: Isa, symbols: &[u16], numbers: &[W], out: &mut [u8]
             pairs[i] = tails[2 * i].to_u64() | tails[2 * i + 1].to_u64() << lengths[2 * i];
             of_pairs[i] = u64::from(lengths[2 * i] + lengths[2 * i + 1]);
         }
-        if longest * 4 > AT_ONCE {
+        if longest * 4 > FIELD_BITS {
             writer.put_all(&pairs, &of_pairs);
             continue;
         }
         let (fours, of_fours) = joined::<{ LANES / 2 }, { LANES / 4 }>(&pairs, &of_pairs);
-        if longest * 8 > AT_ONCE {
+        if longest * 8 > FIELD_BITS {
             writer.put_all(&fours, &of_fours);
             continue;
         }
@@ -89,25 +89,27 @@ fn joined<const N: usize, const HALF: usize>(fields: &[u64; N], lengths: &[u64; 
     (pairs, of_pairs)
 }
 
-/// Writes fields of any length up to [`AT_ONCE`] without a branch that depends on it.
+/// Writes fields of any length up to [`FIELD_BITS`] without a branch that depends on it. Unlike
+/// [`bits::Writer`](crate::stage::bits::Writer) it stores each time, to any byte, so fields wait
+/// less for the one before.
 struct Writer<'a> {
     out: &'a mut [u8],
     /// Bytes that are complete.
     at: usize,
     /// Up to 7 bits of the next byte.
-    waiting: u64,
-    n_waiting: u32,
+    pending: u64,
+    n_pending: u32,
 }
 
 impl Writer<'_> {
     #[inline(always)]
     fn put(&mut self, field: u64, n_bits: u32) {
-        self.waiting |= field << self.n_waiting;
-        *self.out[self.at..].first_chunk_mut().expect("room behind the tails") = self.waiting.to_le_bytes();
-        let n_bits = self.n_waiting + n_bits;
+        self.pending |= field << self.n_pending;
+        *self.out[self.at..].first_chunk_mut().expect("room after the tails") = self.pending.to_le_bytes();
+        let n_bits = self.n_pending + n_bits;
         self.at += n_bits as usize / 8;
-        self.waiting >>= n_bits & !7;
-        self.n_waiting = n_bits % 8;
+        self.pending >>= n_bits & !7;
+        self.n_pending = n_bits % 8;
     }
 
     #[inline(always)]
@@ -120,7 +122,7 @@ impl Writer<'_> {
 
 /// Reads tails.
 pub struct Tails<'a> {
-    /// The tails, and what follows them.
+    /// The tails, and the bytes after them.
     bytes: &'a [u8],
     /// Index of the next bit.
     at: usize,
@@ -163,10 +165,12 @@ impl<'a> Tails<'a> {
             for lane in 0..LANES {
                 lengths[lane] = tail_bits(symbols[lane]);
             }
-            match longest * 4 <= WINDOW_BITS {
-                true => self.take::<W, 4>(&lengths, &mut tails),
-                false if longest * 2 <= WINDOW_BITS => self.take::<W, 2>(&lengths, &mut tails),
-                false => self.take::<W, 1>(&lengths, &mut tails),
+            if longest * 4 <= WINDOW_BITS {
+                self.take::<W, 4>(&lengths, &mut tails);
+            } else if longest * 2 <= WINDOW_BITS {
+                self.take::<W, 2>(&lengths, &mut tails);
+            } else {
+                self.take::<W, 1>(&lengths, &mut tails);
             }
             for lane in 0..LANES {
                 let top = W::from_u64(u64::from(symbols[lane] & 1 | 2)) << lengths[lane];

@@ -19,14 +19,14 @@ const VECTOR: usize = 64;
 /// Maximum number of bits of each of two tails that are joined.
 const PAIR_BITS: i32 = 28;
 
-/// AVX-512 version of [`read`](crate::stage::entropy::contexts::read).
+/// AVX-512 version of `read` in `contexts::symbols`.
 pub fn read_avx512(_: Avx512, rows: Rows, at: &mut usize, states: &mut States, symbols: &mut [u8]) -> usize {
     check(&rows, symbols);
     // SAFETY: the token is proof of the instructions, and the memory of all rows was checked.
     unsafe { rows_512(rows, at, states, symbols) }
 }
 
-/// AVX2 version of [`read`](crate::stage::entropy::contexts::read).
+/// AVX2 version of `read` in `contexts::symbols`.
 pub fn read_avx2(_: Avx2, rows: Rows, at: &mut usize, states: &mut States, symbols: &mut [u8]) -> usize {
     check(&rows, symbols);
     // SAFETY: the token is proof of the instructions, and the memory of all rows was checked.
@@ -40,8 +40,8 @@ fn check(rows: &Rows, symbols: &[u8]) {
     assert!(rows.near.iter().all(|&distance| distance <= rows.start));
 }
 
-/// Completes a row of numbers of 32 bits, whose symbols are valid, from the tails at bit `at`. False
-/// if `tails` may have too few bytes.
+/// Completes a row of numbers of 32 bits from the tails at bit `at`. Those of invalid symbols are
+/// arbitrary. False if `tails` may have too few bytes.
 #[inline(always)]
 pub fn read_tails_32(
     _: Avx512,
@@ -182,21 +182,22 @@ fn tails_32(symbols: &[u8; LANES], tails: &[u8], at: &mut usize, numbers: &mut [
         return false;
     }
     let (zero, one) = (_mm512_setzero_si512(), _mm512_set1_epi32(1));
-    let (two, seven) = (_mm512_set1_epi32(2), _mm512_set1_epi32(7));
+    let (two, seven, longest) = (_mm512_set1_epi32(2), _mm512_set1_epi32(7), _mm512_set1_epi32(30));
     // `lowest` copies a word's lowest byte to all of its bytes. Adding `four` gives the indices of
     // four bytes from there on; adding `fifth` moves the first index to the fifth byte.
     let lowest = _mm512_set4_epi32(0x0c0c_0c0c, 0x0808_0808, 0x0404_0404, 0);
     let (four, fifth) = (_mm512_set1_epi32(0x0302_0100), _mm512_set1_epi32(4));
     for (symbols, numbers) in symbols.as_chunks::<HALF>().0.iter().zip(numbers.as_chunks_mut::<HALF>().0) {
-        // The tails of 16 numbers have at most 60 bytes and begin in the first byte.
-        // SAFETY: there are two vectors of bytes, of which the first half takes one at most; the
-        // symbols are as long as their vector.
+        // The tails of 16 numbers, of up to 30 bits, begin in the first byte and end within 61 bytes.
+        // SAFETY: there were two vectors of bytes, and the first half took less than one; the symbols
+        // are as long as their vector.
         let (bytes, symbols) = unsafe {
             (_mm512_loadu_si512(tails.as_ptr().add(*at / 8).cast()), _mm_loadu_si128(symbols.as_ptr().cast()))
         };
         let symbols = _mm512_cvtepu8_epi32(symbols);
         let are_long = _mm512_cmpgt_epu32_mask(symbols, seven);
         let n_bits = _mm512_maskz_sub_epi32(are_long, _mm512_srli_epi32::<1>(symbols), two);
+        let n_bits = _mm512_min_epu32(n_bits, longest);
         let mut ends = _mm512_add_epi32(n_bits, _mm512_alignr_epi32::<15>(n_bits, zero));
         ends = _mm512_add_epi32(ends, _mm512_alignr_epi32::<14>(ends, zero));
         ends = _mm512_add_epi32(ends, _mm512_alignr_epi32::<12>(ends, zero));
@@ -222,13 +223,13 @@ fn tails_64(symbols: &[u8; LANES], tails: &[u8], at: &mut usize, numbers: &mut [
         return false;
     }
     let (zero, one) = (_mm512_setzero_si512(), _mm512_set1_epi64(1));
-    let (two, seven) = (_mm512_set1_epi64(2), _mm512_set1_epi64(7));
+    let (two, seven, longest) = (_mm512_set1_epi64(2), _mm512_set1_epi64(7), _mm512_set1_epi64(62));
     // As for 32 bits, with eight bytes, and the index of the ninth.
     let lowest = _mm512_set4_epi32(0x0808_0808, 0x0808_0808, 0, 0);
     let (eight, ninth) = (_mm512_set1_epi64(0x0706_0504_0302_0100), _mm512_set1_epi64(8));
     for (symbols, numbers) in symbols.as_chunks::<QUARTER>().0.iter().zip(numbers.as_chunks_mut::<QUARTER>().0) {
-        // The tails of 8 numbers have at most 62 bytes and begin in the first byte.
-        // SAFETY: there are four vectors of bytes, of which each quarter takes one at most; the
+        // The tails of 8 numbers, of up to 62 bits, begin in the first byte and end within 63 bytes.
+        // SAFETY: there were four vectors of bytes, and each quarter before took less than one; the
         // symbols are as long as their vector.
         let (bytes, symbols) = unsafe {
             (_mm512_loadu_si512(tails.as_ptr().add(*at / 8).cast()), _mm_loadl_epi64(symbols.as_ptr().cast()))
@@ -236,6 +237,7 @@ fn tails_64(symbols: &[u8; LANES], tails: &[u8], at: &mut usize, numbers: &mut [
         let symbols = _mm512_cvtepu8_epi64(symbols);
         let are_long = _mm512_cmpgt_epu64_mask(symbols, seven);
         let n_bits = _mm512_maskz_sub_epi64(are_long, _mm512_srli_epi64::<1>(symbols), two);
+        let n_bits = _mm512_min_epu64(n_bits, longest);
         let mut ends = _mm512_add_epi64(n_bits, _mm512_alignr_epi64::<7>(n_bits, zero));
         ends = _mm512_add_epi64(ends, _mm512_alignr_epi64::<6>(ends, zero));
         ends = _mm512_add_epi64(ends, _mm512_alignr_epi64::<4>(ends, zero));

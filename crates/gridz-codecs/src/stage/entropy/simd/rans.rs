@@ -1,4 +1,5 @@
-//! rANS steps with AVX-512: two vectors hold the 32 states. `rans` defines the results.
+//! rANS steps with AVX-512, where two vectors hold the 32 states, and with AVX2, where four do. `rans`
+//! defines the results.
 
 #![allow(unsafe_code)] // vector instructions, and their loads and stores
 
@@ -81,7 +82,7 @@ pub fn put_symbols(
     unsafe { write_symbols(states, before, symbols, bits) }
 }
 
-/// AVX2 version of [`Encoder::symbols`](crate::stage::entropy::rans::Encoder::symbols) without bits.
+/// AVX2 version of [`Encoder::symbols_alone`](crate::stage::entropy::rans::Encoder::symbols_alone).
 #[inline(always)]
 pub fn put_symbols_avx2(
     _: Avx2,
