@@ -9,6 +9,7 @@ use crate::codec::quant::max::{CODED, FILL, IS_FILL, IS_OUTLIER, Memory, Work, Z
 use crate::error::{Error, Result};
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
+use crate::stage::entropy::frequencies::LOG2_TOTAL;
 use crate::stage::entropy::rans::Decoder;
 use crate::stage::entropy::{steps, tables};
 use crate::stage::exceptions::{ALIGNMENT, take};
@@ -45,6 +46,11 @@ pub fn decode<W: Word, S: Simd<W>>(
     let (weights, weights_bytes) = Weights::read(header & HEAD, &neighbours, rest)?;
     take(&mut rest, weights_bytes)?;
     let (tables_bytes, first) = tables::read::<CONTEXTS>(rest, slots)?;
+    // A shift finds the slots of a context. Those of later contexts come from no later place.
+    for (context, &from) in first.iter().enumerate().rev() {
+        let from = from as usize;
+        slots.copy_within(from..from + (1 << LOG2_TOTAL), context << LOG2_TOTAL);
+    }
     take(&mut rest, tables_bytes)?;
     let kinds = &mut kinds[..n];
     kinds.fill(CODED);
@@ -52,7 +58,6 @@ pub fn decode<W: Word, S: Simd<W>>(
     let mut reading = Reading {
         decoder,
         slots,
-        first,
         codes: &mut *codes,
         kinds: &mut *kinds,
         n_outliers: 0,
@@ -129,8 +134,6 @@ impl<'b, W: Word> Front<'b, W> {
 struct Reading<'a, W> {
     decoder: Decoder<'a>,
     slots: &'a [u32],
-    /// The first slot of each context.
-    first: [u32; CONTEXTS],
     codes: &'a mut [W],
     kinds: &'a mut [u8],
     n_filled: usize,
@@ -143,9 +146,9 @@ impl<W: Word, S: Simd<W>> Coder<W, S> for Reading<'_, W> {
     #[inline(always)]
     fn code(&mut self, s: S, step: &Step<S::Row>) -> (S::Row, S::Row) {
         let mut contexts = [W::ZERO; LANES];
-        s.store(step.contexts, &mut contexts);
-        let first = contexts.map(|context| self.first[context.to_u64() as usize % CONTEXTS]);
-        let symbols = self.decoder.symbols(self.slots, &first, step.lanes);
+        s.store(s.shift_left(step.contexts, LOG2_TOTAL), &mut contexts);
+        let symbols =
+            self.decoder.symbols(self.slots, &contexts.map(|context| context.to_u64() as u32), step.lanes);
         let exceptions = step.lanes & !s.gt_mask_bytes(&symbols, ZERO - 1);
         let mut of_numbers = [0; LANES];
         for lane in 0..LANES {
