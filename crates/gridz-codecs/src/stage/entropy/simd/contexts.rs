@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 
 use crate::cpu::isa::features;
-use crate::stage::entropy::contexts::{NEAR, Rows, SIZES, STRING_BYTES, States};
+use crate::stage::entropy::contexts::{Rows, SIZES, STRING_BYTES, States};
 use crate::stage::entropy::frequencies::{DISTANCE_AT, FREQUENCY_AT, FREQUENCY_BITS, LOG2_TOTAL};
 use crate::stage::entropy::rans::LOWEST;
 use crate::stage::entropy::simd::{Avx2, Avx512, with};
@@ -133,9 +133,9 @@ unsafe fn rows_512(rows: Rows, at: &mut usize, states: &mut States, symbols: &mu
     let (mut done, mut from) = (0, *at);
     while done < n && from + STRING_BYTES <= string.len() {
         let mut sums = _mm512_setzero_si512();
-        for k in 0..NEAR {
+        for &distance in near {
             // SAFETY: a row begins at this distance before the place of this one, or before that.
-            let row = unsafe { _mm256_loadu_si256(sizes.add(start + done - near[k]).cast()) };
+            let row = unsafe { _mm256_loadu_si256(sizes.add(start + done - distance).cast()) };
             sums = _mm512_add_epi16(sums, _mm512_cvtepu8_epi16(row));
         }
         let sums = [_mm512_castsi512_si256(sums), _mm512_extracti64x4_epi64::<1>(sums)].map(|half| _mm512_cvtepu16_epi32(half));
@@ -399,9 +399,9 @@ unsafe fn rows_256(rows: Rows, at: &mut usize, states: &mut States, symbols: &mu
     let (mut done, mut from) = (0, *at);
     while done < n && from + STRING_BYTES <= string.len() {
         let mut sums = [zero; 2];
-        for k in 0..NEAR {
+        for &distance in near {
             // SAFETY: a row begins at this distance before the place of this one, or before that.
-            let row = unsafe { _mm256_loadu_si256(sizes.add(start + done - near[k]).cast()) };
+            let row = unsafe { _mm256_loadu_si256(sizes.add(start + done - distance).cast()) };
             sums[0] = _mm256_add_epi16(sums[0], _mm256_unpacklo_epi8(row, zero));
             sums[1] = _mm256_add_epi16(sums[1], _mm256_unpackhi_epi8(row, zero));
         }
