@@ -363,7 +363,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         load(first);
 #pragma unroll 1
         for (u32 round = 0; round < n_rows; round += kPieces, first += kPieces) {
-            // Entries of numbers, two rows per word; sizes likewise, in shared memory.
+            // Entries of numbers, two rows per word. Sizes have the same layout in shared memory.
             u32 entries[kOwnRows / 2] = {};
             u32* const to_sizes = shared.size_pairs + first / 2 * kRow % (kSizes / 2) + lane;
             if (first < n_rows) {
