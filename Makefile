@@ -125,9 +125,8 @@ sdist: $(WHEEL_VENV) ## make target/wheels/gridz-VERSION.tar.gz, from which pip 
 	.venv-wheel/bin/python -m build --sdist --no-isolation --outdir target/wheels
 
 .PHONY: bench
-bench: build $(VENV) ## measure the codecs (cargo bench), and the filter in h5py compared with other filters
+bench: build $(VENV) ## measure the filter in h5py, compared with other filters
 	@scripts/need.sh libhdf5-dev pkg-config
-	$(CARGO_HDF5) bench --locked
 	$(PYTHON) scripts/bench_filter.py
 
 .PHONY: regress

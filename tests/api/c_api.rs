@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 use crate::library::library;
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
 fn read(path: &str) -> String {

@@ -15,7 +15,7 @@ pub fn library() -> PathBuf {
         let profile = if profile == "debug" { "dev" } else { profile };
         let status = Command::new(env!("CARGO"))
             .args(["build", "--locked", "--quiet", "--lib", "--test", "api", "--profile", profile])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
             .env("CARGO_TARGET_DIR", folder.parent().expect("the target folder"))
             .status()
             .expect("cargo runs");

@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use gridz::Mode;
 use gridz_codecs::codec::registry::CODECS;
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
+use crate::common::root;
 
 /// A file of the project: its lines without comment markers, joined by single spaces.
 fn text(file: &str) -> String {

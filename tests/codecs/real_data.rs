@@ -18,7 +18,7 @@ use serde_json::Value;
 type Sizes = BTreeMap<String, BTreeMap<String, usize>>;
 
 fn table() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sizes.toml")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("sizes.toml")
 }
 
 fn name_of(spec: &Request) -> String {

@@ -124,14 +124,19 @@ pub fn ndzip() -> Request {
     Request::new(1, 0).unwrap()
 }
 
+/// The root of the repository. Test programs belong to the crate there or to the one in `tests`.
+pub fn root() -> &'static Path {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    if own.ends_with("tests") { own.parent().unwrap() } else { own }
+}
+
 /// The folder with reference vectors and real data, which is not part of the project:
 /// `GRIDZ_SHARED`, or `../shared` next to the project.
 ///
 /// Without it, the calling test is skipped: that is printed, and logged in `target/skips.log`,
 /// which `make test` counts. `GRIDZ_REQUIRE_SHARED=1` makes it a failure.
 pub fn shared(test: &str) -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = std::env::var_os("GRIDZ_SHARED").map_or_else(|| root.join("../shared"), PathBuf::from);
+    let folder = std::env::var_os("GRIDZ_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
     if folder.join("vectors/ndzip/manifest.json").exists() {
         return Some(folder);
     }
@@ -145,7 +150,7 @@ pub fn shared(test: &str) -> Option<PathBuf> {
 pub fn skip(test: &str, reason: &str) {
     let line = format!("{test}: SKIPPED, {reason}");
     eprintln!("{line}");
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
+    let target = root().join("target");
     std::fs::create_dir_all(&target).unwrap();
     let mut log = OpenOptions::new().create(true).append(true).open(target.join("skips.log")).unwrap();
     writeln!(log, "{line}").unwrap();

@@ -153,7 +153,7 @@ proptest! {
 #[ignore = "writes tests/vectors.toml"]
 fn bless() {
     let known: Vec<Input> = rows().into_iter().map(|row| row.try_into().unwrap()).collect();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors.toml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors.toml");
     let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();
     for dtype in [DType::F32, DType::F64] {
         for (generator, extents) in [

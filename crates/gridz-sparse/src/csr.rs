@@ -3,21 +3,24 @@
 use std::ops::Range;
 
 use crate::element::Element;
+use crate::functions::Indexed;
 use crate::layout::{WINDOW, counted_rows};
 use gridz_codecs::error::{Error, Result, try_vec};
 
 /// Integer type of row starts and columns.
-pub trait Index: Copy + Send + Sync {
+pub trait Index: Copy + Send + Sync + 'static {
     /// The number as u64; negative numbers become larger than any valid one.
     fn get(self) -> u64;
     /// Converts a number that must fit.
     fn of(n: u64) -> Self;
     /// The largest number of the type.
     const MAX: u64;
+    /// The large functions for this type.
+    fn functions<T: Element>() -> &'static Indexed<Self, T>;
 }
 
 macro_rules! index {
-    ($($type:ident)*) => {$(
+    ($($type:ident: $functions:ident),*) => {$(
         impl Index for $type {
             const MAX: u64 = $type::MAX as u64;
 
@@ -30,11 +33,15 @@ macro_rules! index {
             fn of(n: u64) -> Self {
                 n as Self
             }
+
+            fn functions<T: Element>() -> &'static Indexed<Self, T> {
+                &T::functions().$functions
+            }
         }
     )*};
 }
 
-index!(i32 i64);
+index!(i32: of_i32, i64: of_i64);
 
 /// A matrix in compressed sparse rows: row r has elements `starts[r]` to `starts[r + 1]`. They may
 /// be in any order. Several elements of a row may have the same column; their products are added.

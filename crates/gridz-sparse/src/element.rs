@@ -1,5 +1,6 @@
 //! Elements of a matrix, and the two operations of a product.
 
+use crate::functions::{self, Functions};
 use gridz_codecs::types::DType;
 
 /// The vector operations that elements need.
@@ -37,10 +38,12 @@ pub trait Element: Vectors + Copy + Send + Sync + PartialOrd + Default + 'static
     fn plus(self, other: Self) -> Self;
     /// `a × b`
     fn times(self, other: Self) -> Self;
+    /// The large functions for this type.
+    fn functions() -> &'static Functions<Self>;
 }
 
 macro_rules! element {
-    ($type:ident, $bits:ident, $dtype:ident) => {
+    ($type:ident, $bits:ident, $dtype:ident, $functions:ident) => {
         impl Element for $type {
             const DTYPE: DType = DType::$dtype;
             const ONE: Self = 1.0;
@@ -77,12 +80,16 @@ macro_rules! element {
             fn times(self, other: Self) -> Self {
                 self * other
             }
+
+            fn functions() -> &'static Functions<Self> {
+                &functions::$functions
+            }
         }
     };
 }
 
-element!(f32, u32, F32);
-element!(f64, u64, F64);
+element!(f32, u32, F32, OF_F32);
+element!(f64, u64, F64, OF_F64);
 
 /// The two operations of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,6 +10,7 @@
 //! - `matrix`, `check`, `summaries`, `walk`: validate a frame and iterate over its elements
 //! - `element`, `access`, `level`, `product`, `sums`, `simd`, `wide`, `turned`, `rows`, `gpu`:
 //!   products and decompression
+//! - `functions`: tables of the functions above for each type, so that they are compiled once
 
 mod access;
 pub mod build;
@@ -18,6 +19,7 @@ mod check;
 pub mod csr;
 pub mod element;
 pub mod frame;
+mod functions;
 mod gpu;
 pub mod layout;
 mod matrix;
@@ -38,12 +40,13 @@ pub use csr::Csr;
 pub use frame::Head;
 pub use gpu::multiply_on_gpu;
 pub use matrix::Matrix;
-pub use product::multiply;
-pub use rows::{Room, Rows, count, decode, decode_to};
-pub use turned::multiply_transposed;
+pub use rows::{Room, Rows, count, decode};
 pub use values::ValueChoice;
-pub use wide::{MAX_VECTORS, multiply_wide};
+pub use wide::MAX_VECTORS;
 
+use std::ops::Range;
+
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::Result;
 
@@ -57,7 +60,7 @@ pub fn compress<I: csr::Index, T: element::Element>(
     pool: &Pool,
 ) -> Result<Matrix> {
     csr.check()?;
-    let (head, frame) = build::build(&csr.source(), choice, pool)?;
+    let (head, frame) = (I::functions::<T>().build)(&csr.source(), choice, pool)?;
     Matrix::new(head, frame)
 }
 
@@ -73,8 +76,70 @@ pub fn compress_transposed<I: csr::Index, T: element::Element>(
 ) -> Result<Matrix> {
     csr.check()?;
     let transpose = csr::Transpose::of(csr)?;
-    let (head, frame) = build::build(&transpose.source(), choice, pool)?;
+    let (head, frame) = (I::functions::<T>().build)(&transpose.source(), choice, pool)?;
     Matrix::new(head, frame)
+}
+
+/// y = A x in a semiring.
+///
+/// # Errors
+/// `InvalidArgument` for vectors of another length or type, `OutOfMemory`.
+pub fn multiply<T: element::Element>(
+    matrix: &Matrix,
+    semiring: element::Semiring,
+    x: &[T],
+    y: &mut [T],
+    level: Isa,
+    pool: &Pool,
+) -> Result<()> {
+    (T::functions().multiply)(matrix, semiring, x, y, level, pool)
+}
+
+/// Y = A X in a semiring, with `n` vectors.
+///
+/// # Errors
+/// `InvalidArgument` for vectors of another length or type or for too many of them, `OutOfMemory`.
+pub fn multiply_wide<T: element::Element>(
+    matrix: &Matrix,
+    semiring: element::Semiring,
+    n: usize,
+    x: &[T],
+    y: &mut [T],
+    level: Isa,
+    pool: &Pool,
+) -> Result<()> {
+    (T::functions().multiply_wide)(matrix, semiring, n, x, y, level, pool)
+}
+
+/// Y = Aᵀ X in a semiring, with `n` interleaved vectors.
+///
+/// # Errors
+/// `InvalidArgument` for vectors of another length or type or for too many of them, `OutOfMemory`.
+pub fn multiply_transposed<T: element::Element>(
+    matrix: &Matrix,
+    semiring: element::Semiring,
+    n: usize,
+    x: &[T],
+    y: &mut [T],
+    level: Isa,
+    pool: &Pool,
+) -> Result<()> {
+    (T::functions().multiply_transposed)(matrix, semiring, n, x, y, level, pool)
+}
+
+/// Decodes rows `rows` of a matrix into the caller's memory. The elements have the order of the
+/// original matrix.
+///
+/// # Errors
+/// `InvalidArgument` for rows that the matrix does not have, buffers of another length, another
+/// type of values, or numbers that do not fit in the indices; `OutOfMemory`.
+pub fn decode_to<I: csr::Index, T: element::Element>(
+    matrix: &Matrix,
+    rows: Range<u64>,
+    to: Room<I, T>,
+    pool: &Pool,
+) -> Result<()> {
+    (I::functions::<T>().decode_to)(matrix, rows, to, pool)
 }
 
 /// Number of elements of a matrix, by the coding of their columns.

@@ -234,10 +234,7 @@ impl<T: Element> WithValues<T> for Avx512<'_, T> {
     }
 }
 
-/// y = A x in a semiring.
-///
-/// # Errors
-/// `InvalidArgument` for vectors of another length or type, `OutOfMemory`.
+/// See [`crate::multiply`].
 pub fn multiply<T: Element>(
     matrix: &Matrix,
     semiring: Semiring,

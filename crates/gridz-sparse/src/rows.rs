@@ -151,12 +151,7 @@ fn check_rows(matrix: &Matrix, rows: &Range<u64>) -> Result<()> {
     Ok(())
 }
 
-/// Decodes rows `rows` of a matrix into the caller's memory. The elements have the order of the
-/// original matrix.
-///
-/// # Errors
-/// `InvalidArgument` for rows that the matrix does not have, buffers of another length, another
-/// type of values, or numbers that do not fit in the indices; `OutOfMemory`.
+/// See [`crate::decode_to`].
 pub fn decode_to<I: Index, T: Element>(
     matrix: &Matrix,
     rows: Range<u64>,
@@ -233,7 +228,7 @@ pub fn decode<I: Index, T: Element>(matrix: &Matrix, rows: Range<u64>, pool: &Po
     found.columns.resize(n, I::of(0));
     found.values.resize(n, T::default());
     let room = Room { starts: &mut found.starts, columns: &mut found.columns, values: &mut found.values };
-    decode_to(matrix, rows, room, pool)?;
+    crate::decode_to(matrix, rows, room, pool)?;
     Ok(found)
 }
 

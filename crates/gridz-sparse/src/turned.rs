@@ -198,10 +198,7 @@ unsafe fn add_anywhere<T: Element, R: Ring<T>>(
     }
 }
 
-/// Y = Aᵀ X in a semiring, with `n` interleaved vectors.
-///
-/// # Errors
-/// `InvalidArgument` for vectors of another length or type or for too many of them, `OutOfMemory`.
+/// See [`crate::multiply_transposed`].
 pub fn multiply_transposed<T: Element>(
     matrix: &Matrix,
     semiring: Semiring,

@@ -189,10 +189,7 @@ fn fold<T: Element, R: Ring<T>>(sums: &mut [T], n: usize) -> &[T] {
     &sums[..n]
 }
 
-/// Y = A X in a semiring, with `n` vectors.
-///
-/// # Errors
-/// `InvalidArgument` for vectors of another length or type or for too many of them, `OutOfMemory`.
+/// See [`crate::multiply_wide`].
 pub fn multiply_wide<T: Element>(
     matrix: &Matrix,
     semiring: Semiring,
