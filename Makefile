@@ -10,7 +10,7 @@ SHELL := /bin/bash
 # In these targets and their prerequisites, a build without CUDA kernels is an error. In tests, so are
 # kernels that spill registers.
 cuda wheel test lint test-unit test-rust test-plugin test-side-by-side test-hosts test-installed test-spec test-adios2 test-python test-demo test-emulated emulated: export GRIDZ_CUDA := require
-test lint test-unit test-rust test-plugin test-side-by-side test-hosts test-installed test-spec test-adios2 test-python test-demo test-emulated emulated: export GRIDZ_CUDA_CHECK := 1
+test lint test-unit test-rust test-plugin test-side-by-side test-hosts test-installed test-spec test-adios2 test-python test-demo test-emulated emulated: export GRIDZ_CUDA_CHECK ?= 1
 
 # All build results are in target/, whatever the caller's cargo settings are.
 export CARGO_TARGET_DIR := $(CURDIR)/target

@@ -35,12 +35,14 @@ usage() {
 }
 
 pack() { # FOLDER BUILD...
-    local folder=$1 build program
+    local folder=$1 build check program
     shift
     cd "$(dirname "$0")/.."
     mkdir -p "$folder/shared/vectors"
     for build in "$@"; do
-        program=$(GRIDZ_CUDA=require GRIDZ_CUDA_ARCHS=$build cargo test --locked --release --no-run --test gpu --message-format=json |
+        # Only machine code has registers to check.
+        [[ $build == sm_* ]] && check=1 || check=0
+        program=$(GRIDZ_CUDA=require GRIDZ_CUDA_ARCHS=$build GRIDZ_CUDA_CHECK=$check cargo test --locked --release --no-run --test gpu --message-format=json |
             sed -n 's/.*"name":"gpu".*"executable":"\([^"]*\)".*/\1/p')
         [[ -n $program ]] || { echo "gpu_suites.sh: cargo names no test program for $build" >&2 && exit 1; }
         cp "$program" "$folder/gpu_test.$build"

@@ -2,6 +2,7 @@
 //!
 //! A generic function is compiled in each crate that calls it. Those here have hundreds of kilobytes
 //! of vector code, so callers reach them through tables, and they are compiled once.
+#![allow(clippy::type_complexity, reason = "these are the signatures of the functions")]
 
 use std::ops::Range;
 
@@ -24,17 +25,14 @@ pub struct Functions<T: 'static> {
     /// [`crate::multiply`].
     pub multiply: fn(&Matrix, Semiring, &[T], &mut [T], Isa, &Pool) -> Result<()>,
     /// [`crate::multiply_wide`].
-    pub multiply_wide: Multiply<T>,
+    pub multiply_wide: fn(&Matrix, Semiring, usize, &[T], &mut [T], Isa, &Pool) -> Result<()>,
     /// [`crate::multiply_transposed`].
-    pub multiply_transposed: Multiply<T>,
+    pub multiply_transposed: fn(&Matrix, Semiring, usize, &[T], &mut [T], Isa, &Pool) -> Result<()>,
     /// With 32-bit indices.
     pub of_i32: Indexed<i32, T>,
     /// With 64-bit indices.
     pub of_i64: Indexed<i64, T>,
 }
-
-/// A product with several vectors.
-pub type Multiply<T> = fn(&Matrix, Semiring, usize, &[T], &mut [T], Isa, &Pool) -> Result<()>;
 
 /// For indices of type `I` and elements of type `T`.
 #[derive(Debug)]

@@ -255,8 +255,8 @@ mod tests {
         header.emit(&mut good);
         let last = good.len() - 1;
         for (at, value, kind) in [
-            (4, FORMAT_VERSION as u8 - 1, ErrorKind::UnsupportedFormat),
-            (4, FORMAT_VERSION as u8 + 1, ErrorKind::UnsupportedFormat),
+            (4, FORMAT_VERSION - 1, ErrorKind::UnsupportedFormat),
+            (4, FORMAT_VERSION + 1, ErrorKind::UnsupportedFormat),
             (7, 3, ErrorKind::UnsupportedFormat),
             (8, 200, ErrorKind::UnsupportedFormat),
             (10, 2, ErrorKind::UnsupportedFormat),
