@@ -174,6 +174,8 @@ static inline const gridz_h5_function *gridz_h5_functions(void)
         GRIDZ_H5_(H5Tget_array_ndims),
         GRIDZ_H5_(H5Tget_array_dims2),
         GRIDZ_H5_(H5Tget_nmembers),
+        GRIDZ_H5_(H5Tget_member_index),
+        GRIDZ_H5_(H5Tget_member_offset),
         GRIDZ_H5_(H5Tget_member_type),
         GRIDZ_H5_(H5Tis_variable_str),
         GRIDZ_H5_(H5Tclose),

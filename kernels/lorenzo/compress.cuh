@@ -63,12 +63,12 @@ struct LorenzoCompressor {
 
     const CompressArgs<Blocks>& args;
     Shared& shared;
-    const Element element;
+    const Element element;  // an element, or one part of a complex element
     const OrderedFrames<FrameLayout> frames;
 
     __device__ __forceinline__ LorenzoCompressor(const CompressArgs<Blocks>& args, Shared& shared)
-        : args(args), shared(shared), element(args.encoded),
-          frames(args, FrameLayout{args.own, element.bytes}, args.own.n_blocks, args.own.n_blocks) {}
+        : args(args), shared(shared), element(args.own.part(args.encoded)),
+          frames(args, FrameLayout{args.own, Element(args.encoded).bytes}, args.own.n_blocks, args.own.n_blocks) {}
 
     __device__ __forceinline__ void run() const {
         frames.run<B::kThreads>(
@@ -77,7 +77,7 @@ struct LorenzoCompressor {
 
     // Prepares the data that all threads need about a block. Called by one thread.
     __device__ __forceinline__ void prepare(const Ticket& tile) const {
-        const Box found = find_box(args.own.extents, B::kLogBlock, tile.index);
+        const Box found = find_box(args.own.extents, B::kLogBlock, args.own.box(tile.index));
         shared.box.set(found, B::kLogBlock);
         shared.is_full = OrderChoice<B>::is_full(found);
         shared.candidates = OrderChoice<B>::candidates_of(found);
@@ -93,7 +93,8 @@ struct LorenzoCompressor {
         const u32 m = shared.box.m;
         W* numbers = shared.buffers[0].words;
         W* residuals = shared.buffers[1].words;
-        BlockLoader<B>{args, shared.box, element}.load_words(frames.source(tile.chunk), numbers);
+        const BlockLoader<B> loader{args, shared.box, element};
+        loader.load_words(loader.source(tile), numbers);
         __syncthreads();
 
         if constexpr (B::kIsDense) Huff::clear(shared.codes.huff);
@@ -198,7 +199,7 @@ struct LorenzoCompressor {
         }
         const bool is_cut = (shared.header.x >> 4 & 0xf) == kCut;
         if (unlikely(coder == kRaw && (is_cut || is_masked || B::kIsDense))) {
-            reload(tile, numbers, m);
+            reload(tile, numbers);
         } else if (unlikely(coder != kConst && is_cut)) {
             u32 end = coder == kSparse ? contents + shared.sparse_bytes : split.end();
             if constexpr (B::kIsDense) end = coder == kHuff ? contents + shared.codes.huff.n_bytes : end;
@@ -334,20 +335,17 @@ struct LorenzoCompressor {
     }
 
     // Reloads the words of a RAW block whose numbers were overwritten, as numbers of BITS.
-    __device__ __forceinline__ void reload(const Ticket& tile, W* words, u32 m) const {
-        const BlockLoader<B> loader{args, shared.box, element};
-        const typename BlockLoader<B>::Finder elements(loader);
+    __device__ __forceinline__ void reload(const Ticket& tile, W* words) const {
         __syncthreads();
         if (threadIdx.x == 0) shared.header = make_uint4(0, 0, 0, 0);
-#pragma unroll 1
-        for (u32 i = threadIdx.x; i < m; i += B::kThreads) {
-            words[i] = load_element<W>(elements.find(frames.source(tile.chunk), i, element.bytes), element, args.flags & kSwapBytes);
-        }
+        const BlockLoader<B> loader{args, shared.box, element};
+        loader.load_each(loader.source(tile), words);
     }
 
     // CUT: writes the tails to the stage, from byte `begin` on.
     __device__ __forceinline__ void write_tails(const Ticket& tile, unsigned char* stage, u32 begin) const {
-        Tails<B>{shared}.write(BlockLoader<B>{args, shared.box, element}, frames.source(tile.chunk), shared.header.y, stage, begin);
+        const BlockLoader<B> loader{args, shared.box, element};
+        Tails<B>{shared}.write(loader, loader.source(tile), shared.header.y, stage, begin);
     }
 
     // Returns the size of n numbers in SPARSE, in bytes. Saves the marks of nonzero numbers for

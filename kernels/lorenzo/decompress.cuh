@@ -61,10 +61,13 @@ struct Decompressor : DecompressTile<Blocks> {
 
     Shared& shared;
     const u32 block;
-    char* const dst;
+    char* const dst;  // the array's first element, or its part
 
     __device__ __forceinline__ Decompressor(const DecompressArgs<Blocks>& args, Shared& shared)
-        : DecompressTile<Blocks>(args), shared(shared), block(kPart ? touched_box(region(), args.own.extents, kLog, tile) : tile), dst(array) {}
+        : DecompressTile<Blocks>(args), shared(shared), block(kPart ? touched_block() : tile), dst(array + args.own.offset(block, part())) {}
+
+    // How the block's part of an element is stored, which is the element unless it is complex.
+    __device__ __forceinline__ Element part() const { return args.own.part(args.encoded); }
 
     using Plan = BlockPlan;
 
@@ -102,12 +105,17 @@ struct Decompressor : DecompressTile<Blocks> {
             const uint2* const table = reinterpret_cast<const uint2*>(payload);
             return decode_block(block ? table[block - 1].x : 0, table[block].x, table[block].y);
         }
-        if (damage == 0 && stored) copy_region<kThreads>(region(), element_bytes, frame + args.stored.n_bytes, dst, tile, tiles);
+        if (damage == 0 && stored) copy_region<kThreads>(region(), element_bytes, frame + args.stored.n_bytes, array, tile, tiles);
         if (threadIdx.x == 0) report(damage);
         __syncthreads();
         finish(count());
     }
     __device__ __forceinline__ const Region& region() const { return static_cast<const RegionArgs<Blocks>&>(args).region; }
+    // The block that this tile of a region decodes, or kNoBlock.
+    __device__ __forceinline__ u32 touched_block() const {
+        const u32 box = touched_box(region(), args.own.extents, kLog, args.own.box(tile));
+        return box == kNoBlock ? kNoBlock : box << args.own.log_parts | (tile & ((1u << args.own.log_parts) - 1));
+    }
 
     // For a region, the checksums of the blocks have been verified, so that of the payload is not.
     __device__ __forceinline__ void finish(u32 n_before) const { DecompressTile<Blocks>::finish(n_before, !kPart); }
@@ -144,7 +152,7 @@ struct Decompressor : DecompressTile<Blocks> {
             }
         } else {
             UnitSums<kThreads> unit_sums(first / 4 + 4 * t);
-            if (t == kThreads - 1) shared.box = find_box(args.own.extents, kLog, block);
+            if (t == kThreads - 1) shared.box = find_box(args.own.extents, kLog, args.own.box(block));
             constexpr u32 kBatch = 5;  // loads in flight
             for (u32 first_unit = t; first_unit < n_units; first_unit += kBatch * kThreads) {
                 uint4 units[kBatch];
@@ -210,7 +218,7 @@ struct Decompressor : DecompressTile<Blocks> {
     __device__ __forceinline__ void read_ahead(const unsigned char* source, u32 block_bytes) const {
         if (block_bytes == 0) return;
         const uint4 header = *reinterpret_cast<const uint4*>(source);
-        const Box box = find_box(args.own.extents, kLog, block);
+        const Box box = find_box(args.own.extents, kLog, args.own.box(block));
         Plan plan = {};
         MaskPlan mask;
         u32 damage = read_header(header, plan);
@@ -232,7 +240,7 @@ struct Decompressor : DecompressTile<Blocks> {
     // Parses the header of a block. Returns a damage code, or 0 if the header is sound. Thread 0
     // saves `shared.offset` for store(), which runs after a barrier.
     __device__ __forceinline__ u32 read_header(uint4 words, Plan& plan) const {
-        const bool is_float = Element(args.encoded).is_float;
+        const bool is_float = part().is_float;
         const u32 flags = words.x;
         plan.coder = flags & 0xf, plan.map = flags >> 4 & 0xf;
         plan.x = flags >> 8 & 7, plan.y = flags >> 12 & 7, plan.z = flags >> 16 & 7;
@@ -361,7 +369,7 @@ struct Decompressor : DecompressTile<Blocks> {
     // zigzag coding except for RAW, CONST and DICT. All threads return the same damage code, or 0;
     // damage that only some threads detect is reported instead.
     __device__ __forceinline__ u32 fill_numbers(const unsigned char* from, u32 begin, uint4 words, u32 block_bytes, u32 m, Plan& plan) const {
-        const Element element(args.encoded);
+        const Element element = part();
         const u32 available = block_bytes - begin;
         if (plan.coder == kHuff) return fill_huff(from, begin, available, m, plan);
         if (plan.coder == kSparse) {
@@ -573,7 +581,7 @@ struct Decompressor : DecompressTile<Blocks> {
 
     // True if elements are stored in rows of 32: these are the rows of the block, or pieces of a
     // block that is contiguous in the array.
-    __device__ __forceinline__ bool stores_rows() const { return !kPart && (shared.box.sx == kRow || is_contiguous()); }
+    __device__ __forceinline__ bool stores_rows() const { return !kPart && args.own.log_parts == 0 && (shared.box.sx == kRow || is_contiguous()); }
     __device__ __forceinline__ bool is_contiguous() const {
         const Box& box = shared.box;
         const u64 (&extents)[3] = args.own.extents;
@@ -899,24 +907,25 @@ struct Decompressor : DecompressTile<Blocks> {
     __device__ __forceinline__ void store_box(bool& damaged) const {
         const Box& box = shared.box;
         const bool is_fixed = this->is_fixed();
-        const Element element(args.encoded);
+        const Element element = part();
+        const u32 pitch = element.bytes << args.own.log_parts;
         const SmallDivisor rows(box.sx), planes(box.sy);
         const Offset<W> offset = shared.offset;
         const u64 first_row = kPart ? box.start / args.own.extents[2] : 0, first_x = box.start - first_row * args.own.extents[2];
         const u64 first_z = kPart ? first_row / args.own.extents[1] : 0, first_y = first_row - first_z * args.own.extents[1];
-        char* const to = dst + box.start * element.bytes;
-        const u64 row_bytes = args.own.extents[2] * element.bytes, plane_bytes = args.own.extents[1] * row_bytes;
+        char* const to = dst + box.start * pitch;
+        const u64 row_bytes = args.own.extents[2] * pitch, plane_bytes = args.own.extents[1] * row_bytes;
 #pragma unroll 1
         for (u32 i = threadIdx.x; i < box.m; i += kThreads) {
             u32 x, y;
             const u32 row = rows.divide(i, x), z = planes.divide(row, y);
             const W v = *reinterpret_cast<const W*>(shared.tile + Place::number(i));
             const W word = is_fixed ? word_of<kFixed>(v, offset, damaged) : word_of<kBits>(v, offset, damaged);
-            char* out = to + z * plane_bytes + y * row_bytes + x * element.bytes;
+            char* out = to + z * plane_bytes + y * row_bytes + x * pitch;
             if (kPart) {
                 u64 at;
                 if (!region().find(first_z + z, first_y + y, first_x + x, at)) continue;
-                out = dst + at * element.bytes;
+                out = dst + at * pitch;
             }
             store_element(out, element, args.flags & kSwapBytes, word);
         }

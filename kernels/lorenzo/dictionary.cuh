@@ -39,7 +39,7 @@ struct Dictionary {
             : dictionary(dictionary), elements(dictionary.loader), array(dictionary.loader.source(dictionary.tile)) {}
         __device__ __forceinline__ W operator()(u32 i) const {
             const BlockLoader<B>& loader = dictionary.loader;
-            const W word = load_element<W>(elements.find(array, i, loader.element.bytes), loader.element, loader.args.flags & kSwapBytes);
+            const W word = load_element<W>(elements.find(array, i), loader.element, loader.args.flags & kSwapBytes);
             return shifted_signed(word, dictionary.shared.codes.t);
         }
     };

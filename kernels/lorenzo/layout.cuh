@@ -11,6 +11,7 @@
 
 #pragma once
 
+#include "../common/elements.cuh"
 #include "../common/types.cuh"
 #include "../common/warp.cuh"
 #include "../stage/groups.cuh"
@@ -33,9 +34,20 @@ enum Map : u32 { kBits = 0, kFixed = 1, kDict = 2, kDecimal = 3, kCut = 4 };
 struct Blocks {
     u64 extents[3];  // slowest first, padded with leading ones
     u32 n_blocks;    // including clipped ones
-    u32 reserved;
+    u32 log_parts;   // log2 of the parts of an element, 1 if it is complex: each box has a block for each part
+
+    // How a part of an element is loaded as a word.
+    __device__ __forceinline__ Element part(const FrameForm& form) const {
+        Element element(form);
+        element.bytes >>= log_parts;
+        element.is_float |= log_parts != 0;
+        return element;
+    }
+    // The box of a block, and the offset of its part in an element.
+    __device__ __forceinline__ u32 box(u32 block) const { return block >> log_parts; }
+    __device__ __forceinline__ u32 offset(u32 block, const Element& part) const { return (block & ((1u << log_parts) - 1)) * part.bytes; }
 };
-static_assert(sizeof(Blocks) == 32 && offsetof(Blocks, n_blocks) == 24, "crates/gridz-codecs/src/codec/lorenzo/cuda.rs has the same struct");
+static_assert(sizeof(Blocks) == 32 && offsetof(Blocks, log_parts) == 28, "crates/gridz-codecs/src/codec/lorenzo/cuda.rs has the same struct");
 
 __device__ __forceinline__ u64 table_bytes(u32 n_blocks) { return (8ull * n_blocks + kUnitBytes - 1) / kUnitBytes * kUnitBytes; }
 
@@ -60,7 +72,7 @@ struct FrameLayout {
     static constexpr u32 kPartsPerTile = 1;
 
     const Blocks& blocks;
-    const u32 element_bytes;
+    const u32 element_bytes;  // of a whole element, with all its parts
 
     __device__ __forceinline__ u64 raw_bytes() const { return blocks.extents[0] * blocks.extents[1] * blocks.extents[2] * element_bytes; }
     __device__ __forceinline__ u64 payload_bytes(u32 units) const {

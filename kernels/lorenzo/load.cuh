@@ -14,13 +14,17 @@ struct BlockLoader {
 
     const CompressArgs<Blocks>& args;
     const RowBox& box;
-    const Element& element;
+    const Element& element;  // an element, or one part of a complex element
 
-    __device__ __forceinline__ const char* source(const Ticket& tile) const { return static_cast<const char*>(args.src) + tile.chunk * args.src_stride; }
+    // The first element of the array that a block is in, or its part.
+    __device__ __forceinline__ const char* source(const Ticket& tile) const {
+        return static_cast<const char*>(args.src) + tile.chunk * args.src_stride + args.own.offset(tile.index, element);
+    }
 
     // Loads the words by the fastest routine for the block's alignment and shape and the element's
     // size.
     __device__ __forceinline__ void load_words(const char* array, W* words) const {
+        if (unlikely(args.own.log_parts)) return load_each(array, words);
         const char* const start = array + box.start * element.bytes;
         const u64 row_bytes = (box.is_line() ? kRow : args.own.extents[2]) * element.bytes, plane_bytes = args.own.extents[1] * row_bytes;
         const u64 misaligned = reinterpret_cast<u64>(start) | row_bytes;
@@ -132,6 +136,14 @@ struct BlockLoader {
         }
     }
 
+    // Loads elements one by one, whatever their place is.
+    __device__ __forceinline__ void load_each(const char* array, W* words) const {
+        const Finder elements(*this);
+        const bool swaps = args.flags & kSwapBytes;
+#pragma unroll 1
+        for (u32 i = threadIdx.x; i < box.m; i += B::kThreads) words[i] = load_element<W>(elements.find(array, i), element, swaps);
+    }
+
     // Finds the address of an element from its index in the block.
     struct Finder {
         const BlockLoader& loader;
@@ -139,12 +151,13 @@ struct BlockLoader {
 
         __device__ __forceinline__ explicit Finder(const BlockLoader& loader) : loader(loader), rows(loader.box.is_line() ? kRow : loader.box.sx) {}
 
-        __device__ __forceinline__ const char* find(const char* array, u32 i, u32 element_bytes) const {
+        __device__ __forceinline__ const char* find(const char* array, u32 i) const { return find(array, i, loader.element.bytes << loader.args.own.log_parts); }
+        __device__ __forceinline__ const char* find(const char* array, u32 i, u32 pitch) const {
             const RowBox& box = loader.box;
             const u64 next_row = box.is_line() ? kRow : loader.args.own.extents[2];
             u32 x, y;
             const u32 z = box.planes.divide(rows.divide(i, x), y);
-            return array + (box.start + z * loader.args.own.extents[1] * next_row + y * next_row + x) * element_bytes;
+            return array + (box.start + z * loader.args.own.extents[1] * next_row + y * next_row + x) * pitch;
         }
     };
 };

@@ -78,7 +78,7 @@ struct Tails {
 #pragma unroll
             for (u32 k = 0; k < kAtOnce; ++k) {
                 const u32 own = i + k * kRow;
-                words[k] = own < m && !(is_masked && shared.mask.has(own)) ? word_at(elements.find(array, own, sizeof(W))) : 0;
+                words[k] = own < m && !(is_masked && shared.mask.has(own)) ? word_at(elements.find(array, own, sizeof(W) << loader.args.own.log_parts)) : 0;
             }
 #pragma unroll
             for (u32 k = 0; k < kAtOnce; ++k) {

@@ -116,7 +116,8 @@ def numbers_of(kind: h5t.TypeID) -> np.dtype | None:
         return base and np.dtype((base, kind.get_array_dims()))
     if found == h5t.ENUM:
         return numbers_of(kind.get_super()) and kind.dtype
-    if found not in (h5t.INTEGER, h5t.FLOAT):
+    # h5py's complex numbers are compounds, unless they are of HDF5 2.
+    if found not in (h5t.INTEGER, h5t.FLOAT, h5t.COMPOUND, getattr(h5t, "COMPLEX", None)):
         return None
     try:
         dtype = kind.dtype

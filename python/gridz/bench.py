@@ -105,8 +105,7 @@ def sample_of(name: str, array, limit: int) -> Sample:
 
 
 def is_measurable(array) -> bool:
-    """True if an array or dataset has elements, and they are numbers. Complex numbers in HDF5 are
-    compounds, which no codec supports."""
+    """True if an array or dataset has elements, and they are numbers."""
     if not array.shape or math.prod(array.shape) == 0:
         return False
     dtype = array.dtype if isinstance(array, np.ndarray) else numbers_of(array.id.get_type())
@@ -139,7 +138,7 @@ def candidates(
     mine = [bounded(text) for text in texts]
     if not mine:
         for info in gridz.codecs():
-            if values.dtype.newbyteorder("=") not in info.dtypes or values.dtype.kind == "c":
+            if values.dtype.newbyteorder("=") not in info.dtypes:
                 continue
             # zfp has no error bounds for integers.
             keeps_bound = "abs" in info.modes and not (info.name == "zfp" and values.dtype.kind in "iu")

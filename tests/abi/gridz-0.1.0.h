@@ -998,7 +998,7 @@ gridz_status gridz_async_workspace_bytes(const struct gridz_array *array,
 ///
 /// - `src`: array i is at `src + i * src_stride`. With more than one chunk, `src_stride` is at
 ///   least the size of an array; with one chunk it is ignored. Arrays whose elements the codec
-///   interprets (`ndzip`: `float` and `double`; `lorenzo`: all but complex types) must be aligned
+///   interprets (`ndzip`: `float` and `double`; `lorenzo`: all numbers) must be aligned
 ///   to their element size, and so must `src_stride`. Fastest if all rows begin at multiples of 16
 ///   bytes.
 /// - `dst`: slots for frames, aligned to 16 bytes. `dst_stride` is a multiple of 16 and, also with

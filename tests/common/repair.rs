@@ -83,7 +83,7 @@ fn form(frame: &[u8]) -> Option<(usize, Form)> {
     // Only parameters that the codec accepts have a layout.
     entry.codec.layout(dtype, &shape, params).ok()?;
     let layout = match entry.name {
-        "lorenzo" => lorenzo::layout::new(&shape, size, params[0])?,
+        "lorenzo" => lorenzo::layout::new(dtype, &shape, params[0])?,
         "quant" => {
             let asked = quant::params::Asked::of_params(params, Some(size))?;
             quant::layout(dtype, &shape, asked.log2_unit, asked.level)?

@@ -45,9 +45,18 @@ fn random_batches() {
 /// Cycles through the types that the codec supports, with an occasional one that it may store
 /// instead.
 pub fn dtype(spec: &Request, case: usize) -> DType {
-    const NUMBERS: [DType; 8] =
-        [DType::F32, DType::F64, DType::F32, DType::I64, DType::U8, DType::F64, DType::I16, DType::U32];
-    let dtype = NUMBERS[case % 8];
+    const NUMBERS: [DType; 9] = [
+        DType::F32,
+        DType::F64,
+        DType::C64,
+        DType::I64,
+        DType::U8,
+        DType::F64,
+        DType::I16,
+        DType::U32,
+        DType::C128,
+    ];
+    let dtype = NUMBERS[case % NUMBERS.len()];
     let of_codec = registry::find(spec.codec()).unwrap().dtypes;
     let own: Vec<DType> = of_codec.iter().copied().filter(|&dtype| dtype != DType::Opaque).collect();
     let is_usual = case % 7 < 6 && (own.contains(&dtype) || (dtype == DType::I16 && spec.mode() == Mode::Lossless));

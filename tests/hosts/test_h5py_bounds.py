@@ -75,10 +75,20 @@ def test_tiny_arrays(tmp_path, spec):
         kept(read(tmp_path / "x.h5"), data, 1e-2)
 
 
+@pytest.mark.parametrize("level", [1, 2, 3])
 @pytest.mark.parametrize("dtype", ["<c8", ">c16"])
-def test_complex_numbers_of_compounds_are_refused(tmp_path, dtype):
-    # h5py writes them as compounds, and HDF5 does not describe the members of compounds to filters.
+def test_both_parts_of_complex_numbers_keep_the_bound(tmp_path, dtype, level):
     data = (smooth("f4", (64, 64)) * (1 + 2j)).astype(dtype)
+    data[5, 7], data[9, 9] = np.nan + 1j, 1 - 1j * np.inf
+    create(tmp_path / "x.h5", data, options(QUANT, ABS, 1e-2, level), fillvalue=data[3, 3])
+    part = np.dtype(dtype[0] + "f" + str(data.itemsize // 2))
+    kept(read(tmp_path / "x.h5").view(part), data.view(part), 1e-2)
+    with h5py.File(tmp_path / "x.h5") as file:
+        assert {spec_of(frame) for frame in frames(file["x"])} == {(QUANT, level)}
+
+
+def test_bounds_of_other_compounds_are_refused(tmp_path):
+    data = np.zeros((64, 64), [("x", "<f4"), ("y", "<f4")])
     with pytest.raises(ValueError, match="use a lossless codec"):
         create(tmp_path / "x.h5", data, options(QUANT, ABS, 1e-2))
 

@@ -30,13 +30,15 @@ from support import (
 FLOATS = ["<f4", ">f4", "<f8", ">f8", "<f2", ">f2"]
 INTEGERS = ["i1", "u1", *(f"{order}{kind}{size}" for size in (2, 4, 8) for kind in "iu" for order in "<>")]
 OTHERS = {
-    "complex64": "<c8",
-    "complex64be": ">c8",
-    "complex128": "<c16",
     "bool": "?",
     "string": "S10",
     "opaque": "V7",
     "compound": [("t", "<f8"), ("id", "<i4"), ("tag", "S3"), ("v", "<f4", (2,))],
+    "two floats": [("x", "<f4"), ("y", "<f4")],
+    "two integers": [("r", "<i4"), ("i", "<i4")],
+    "mixed": [("r", "<f4"), ("i", ">f4")],
+    "padded": {"names": ["r", "i"], "formats": ["<f4", "<f4"], "offsets": [0, 8], "itemsize": 12},
+    "half": [("r", "<f2"), ("i", "<f2")],
     "array": ("<f4", (3,)),
     "array_be": (">f8", (2, 2)),
     "enum": h5py.enum_dtype({"calm": 0, "gale": 9}, basetype="<i2"),
@@ -109,6 +111,39 @@ def test_integers_by_ndzip_are_stored(tmp_path, dtype, rank):
     shape, chunks = SHAPES[rank]
     inside, edge = round_trip(tmp_path / "x.h5", smooth(dtype, shape), chunks, (1,))
     assert inside | edge == {(STORED, 0)}
+
+
+COMPLEX = {
+    "h5py": "{}c{}",
+    "re, im": [("re", "{}f{}"), ("im", "{}f{}")],
+    "im, re": {"names": ["im", "re"], "formats": ["{}f{}", "{}f{}"], "offsets": [1, 0]},
+    "real, imag": [("real", "{}f{}"), ("imag", "{}f{}")],
+    "real, imaginary": [("real", "{}f{}"), ("imaginary", "{}f{}")],
+}
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+@pytest.mark.parametrize(("order", "size"), [("<", 4), (">", 4), ("<", 8), (">", 8)])
+@pytest.mark.parametrize("names", COMPLEX)
+def test_complex_numbers(tmp_path, rng, names, order, size, level):
+    def part(text):
+        return text.format(order, size)
+
+    kind = COMPLEX[names]
+    if names == "h5py":
+        dtype = np.dtype(f"{order}c{2 * size}")
+    elif isinstance(kind, dict):
+        dtype = np.dtype(kind | {"formats": [part(f) for f in kind["formats"]], "offsets": [size, 0], "itemsize": 2 * size})
+    else:
+        dtype = np.dtype([(name, part(text)) for name, text in kind])
+    parts = np.stack([smooth(f"{order}f{size}", (50, 40)), smooth(f"{order}f{size}", (50, 40)) ** 2], axis=-1)
+    data = np.ascontiguousarray(parts, f"{order}f{size}").view(dtype)[..., 0]
+    inside, edge = round_trip(tmp_path / "x.h5", data, (33, 17), (LORENZO, 0, level))
+    assert inside | edge == {(LORENZO, level)}
+    with h5py.File(tmp_path / "x.h5") as file:
+        assert described(file["x"]) == (13 if size == 4 else 14, int(order == ">"), 2 * size)
+        assert file["x"].id.get_storage_size() < 0.9 * data.nbytes
+    round_trip(tmp_path / "noise.h5", noise(dtype, (50, 40), rng), (33, 17), (LORENZO, 0, level))
 
 
 # Numbers of a few values, of one value, and with the largest possible differences.
@@ -240,7 +275,7 @@ DESCRIPTIONS = {
         "<f8": (12, 0, 8),
         ">f8": (12, 1, 8),
     },
-    **{"?": (5, 0, 1), "S10": (0, 0, 10), "V7": (0, 0, 7), "c8": (0, 0, 8), "g": (0, 0, 16)},
+    **{"?": (5, 0, 1), "S10": (0, 0, 10), "V7": (0, 0, 7), "c8": (13, 0, 8), ">c16": (14, 1, 16), "g": (0, 0, 16)},
 }
 
 
@@ -286,7 +321,7 @@ def write_and_read_bytes(path, dtype, data):
     ],
 )
 def test_types_that_came_with_hdf5_2(tmp_path, rng, name, description):
-    # h5py itself writes complex numbers as compounds and does not support the small floats.
+    # h5py itself writes complex numbers as compounds by default, and does not support the small floats.
     hdf5 = wheel_library(h5py, "h5py.libs", "libhdf5-*")
     dtype = h5py.h5t.TypeID(ctypes.c_int64.in_dll(hdf5, f"H5T_{name}_g").value).copy()
     data = noise(f"V{dtype.get_size()}", (50, 30), rng)

@@ -332,7 +332,7 @@ HOSTS = {
     zarr3: (TYPES, 4_000_000),
     zarr2: (TYPES, 4_000_000),
 }
-"""The types that each host supports (the HDF5 filter does not support complex numbers), and the minimum number of elements."""
+"""The types that each host is tested with, and the minimum number of elements."""
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=len)

@@ -25,6 +25,7 @@ ELEMENTS = {
     "float32": "<i4",
     "float64": "<i8",
 }
+PARTS = {"complex64": "float32", "complex128": "float64"}
 MANTISSA = {"float32": 23, "float64": 52}
 RAW, CONST, SPLIT, HUFF, SPARSE = range(5)
 BITS, FIXED, DICT, DECIMAL, CUT = range(5)
@@ -34,23 +35,25 @@ LANES, GROUP = 32, 1024
 
 
 def decode(dtype, extents, parameters, payload):
+    n_parts, dtype = (2, PARTS[dtype]) if dtype in PARTS else (1, dtype)
     check(dtype in ELEMENTS and 0 not in extents, "element type or extents")
     is_max = len(parameters) == 5
     check(len(parameters) in (1, 5) and parameters[0] in (range(16, 19) if is_max else range(12, 15)), "parameters")
-    array = np.empty([1] * (3 - len(extents)) + extents, ELEMENTS[dtype])
-    side = block_shape(array.shape, parameters[0], max(32, 1 << parameters[0] >> 11))
-    places = list(itertools.product(*(range(0, n, s) for n, s in zip(array.shape, side))))
+    array = np.empty([1] * (3 - len(extents)) + extents + [n_parts], ELEMENTS[dtype])
+    side = block_shape(array.shape[:3], parameters[0], max(32, 1 << parameters[0] >> 11))
+    corners = itertools.product(*(range(0, n, s) for n, s in zip(array.shape, side)))
+    places = list(itertools.product(corners, range(n_parts)))
 
     source = Bytes(payload)
     table = np.frombuffer(source.take(8 * len(places)), "<u4").reshape(-1, 2).tolist()
     source.take(-source.at % 16)
     begin = 0
-    for place, (end, low) in zip(places, table):
+    for (corner, part), (end, low) in zip(places, table):
         check(begin <= end, "table")
         start = source.at
         content = source.take(16 * (end - begin))
         check(checksum(content, start) % (1 << 32) == low, "check of a block")
-        box = array[tuple(slice(at, at + s) for at, s in zip(place, side))]
+        box = array[(*(slice(at, at + s) for at, s in zip(corner, side)), part)]
         if is_max:
             period = int.from_bytes(parameters[1:], "little")
             form = np.dtype(ELEMENTS[dtype]), MANTISSA.get(dtype, 0)

@@ -69,7 +69,7 @@ pub struct Level {
 }
 
 /// Integers, floats and complex numbers, in this order.
-const ALL_NUMBERS: &[DType] = &[
+const NUMBERS: &[DType] = &[
     DType::U8,
     DType::U16,
     DType::U32,
@@ -85,9 +85,6 @@ const ALL_NUMBERS: &[DType] = &[
     DType::C64,
     DType::C128,
 ];
-/// Integers and floats.
-const NUMBERS: &[DType] = ALL_NUMBERS.split_at(12).0;
-
 /// The common values of most codecs, which are lossless. Each entry sets its own id, name,
 /// description, expansion, types and implementation.
 const LOSSLESS: Entry = Entry {
@@ -136,7 +133,7 @@ pub static CODECS: &[Entry] = &[
     Entry {
         id: 2,
         name: "lorenzo",
-        about: "integers and floats of 1 to 8 bytes: fast, dense, or max for archives",
+        about: "integers, floats and complex numbers: fast, dense, or max for archives",
         reads: &[1, 2],
         levels: &[
             Level { number: 1, name: "fast" },
@@ -165,7 +162,7 @@ pub static CODECS: &[Entry] = &[
         modes: &[Mode::Abs, Mode::Rel, Mode::Pwrel],
         wants_missing: true,
         max_expansion: 1 << 16,
-        dtypes: ALL_NUMBERS,
+        dtypes: NUMBERS,
         codec: &crate::codec::quant::Quant,
         gpu: Some(&crate::codec::quant::Quant),
         ..LOSSLESS

@@ -34,6 +34,7 @@ pub struct Api {
     base: Base,
     errors: Option<Errors>,
     floats: Option<Floats>,
+    members: Option<Members>,
     fills: Option<Fills>,
 }
 
@@ -49,9 +50,10 @@ impl Api {
         // SAFETY: our caller's promise about `find`.
         let base = unsafe { Base::resolve(find)? };
         // SAFETY: the caller's promise.
-        let (errors, floats, fills) =
-            unsafe { (Errors::resolve(find), Floats::resolve(find).ok(), Fills::resolve(find).ok()) };
-        let api = Self { base, errors, floats, fills };
+        let (errors, floats) = unsafe { (Errors::resolve(find), Floats::resolve(find).ok()) };
+        // SAFETY: the caller's promise.
+        let (members, fills) = unsafe { (Members::resolve(find).ok(), Fills::resolve(find).ok()) };
+        let api = Self { base, errors, floats, members, fills };
         // Before 1.10 ids had 32 bits.
         if api.version() >= (1, 10) { Ok(api) } else { Err(c"a libhdf5 of 1.10 or later") }
     }
@@ -70,6 +72,17 @@ functions! {
     struct Floats {
         get_fields: "H5Tget_fields" fn(Hid, *mut usize, *mut usize, *mut usize, *mut usize, *mut usize) -> c_int;
         get_ebias: "H5Tget_ebias" fn(Hid) -> usize;
+    }
+}
+
+functions! {
+    /// Functions that describe compounds. Programs with a static libhdf5 contain them only if they use
+    /// them.
+    struct Members {
+        get_nmembers: "H5Tget_nmembers" fn(Hid) -> c_int;
+        get_member_index: "H5Tget_member_index" fn(Hid, *const c_char) -> c_int;
+        get_member_offset: "H5Tget_member_offset" fn(Hid, c_uint) -> usize;
+        get_member_type: "H5Tget_member_type" fn(Hid, c_uint) -> Hid;
     }
 }
 
@@ -286,6 +299,30 @@ impl Api {
         // SAFETY: takes any id.
         let bias = unsafe { (floats.get_ebias)(dtype) };
         Some(FloatFields { sign, exponent: (e_at, e_bits), mantissa: (m_at, m_bits), bias })
+    }
+
+    /// The types of two members, if a compound consists of these, with these names and offsets. `None`
+    /// also where the program does not have the functions.
+    pub fn two_members(&self, compound: Hid, members: [(&CStr, usize); 2]) -> Option<[Owned<'_>; 2]> {
+        let functions = self.members.as_ref()?;
+        // SAFETY: takes any id.
+        if unsafe { (functions.get_nmembers)(compound) } != 2 {
+            return None;
+        }
+        let [first, second] = members.map(|(name, offset)| {
+            // SAFETY: takes any id, and a string.
+            let index = unsafe { (functions.get_member_index)(compound, name.as_ptr()) };
+            let index = c_uint::try_from(index).ok()?;
+            // SAFETY: a member of the compound.
+            if unsafe { (functions.get_member_offset)(compound, index) } != offset {
+                return None;
+            }
+            // SAFETY: a member of the compound; the result is a new id or negative.
+            let id = unsafe { (functions.get_member_type)(compound, index) };
+            // SAFETY: a new datatype of this library.
+            (id >= 0).then(|| unsafe { Owned::new(id, self.base.close_type) })
+        });
+        Some([first?, second?])
     }
 
     /// Whether the user has set a fill value in a dataset creation property list. `None` if this is

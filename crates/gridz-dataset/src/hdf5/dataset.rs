@@ -1,6 +1,6 @@
 //! Describes the chunks of an HDF5 dataset in the types of gridz.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 
 use super::abi::{self, Hid, class, order};
 use super::api::{Api, FloatFields, PipelineEntry};
@@ -245,12 +245,28 @@ fn number(api: &Api, dtype: Hid, size: usize) -> Option<(DType, ByteOrder)> {
         class::ENUMERATION => number(api, api.base(dtype)?.id(), size),
         class::COMPLEX => {
             let base = api.base(dtype)?;
-            match number(api, base.id(), api.size(base.id())?)? {
-                (DType::F32, order) => Some((DType::C64, order)),
-                (DType::F64, order) => Some((DType::C128, order)),
-                _ => None,
-            }
+            complex(number(api, base.id(), api.size(base.id())?)?)
         }
+        class::COMPOUND => {
+            let half = size / 2;
+            let parts = COMPLEX_NAMES.iter().find_map(|&[re, im]| api.two_members(dtype, [(re, 0), (im, half)]))?;
+            let [re, im] =
+                parts.map(|part| number(api, part.id(), half).filter(|_| api.size(part.id()) == Some(half)));
+            complex(re.filter(|_| re == im)?)
+        }
+        _ => None,
+    }
+}
+
+/// Names of the members of compounds that are complex numbers: those of h5py and PyTables, and of
+/// other programs.
+const COMPLEX_NAMES: [[&CStr; 2]; 4] = [[c"r", c"i"], [c"re", c"im"], [c"real", c"imag"], [c"real", c"imaginary"]];
+
+/// The complex type whose parts have this type.
+fn complex((part, order): (DType, ByteOrder)) -> Option<(DType, ByteOrder)> {
+    match part {
+        DType::F32 => Some((DType::C64, order)),
+        DType::F64 => Some((DType::C128, order)),
         _ => None,
     }
 }

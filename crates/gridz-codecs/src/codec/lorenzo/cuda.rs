@@ -22,11 +22,11 @@ const REGION: [[Names; 3]; 2] = [
 ];
 
 crate::kernel_struct! {
-    /// The array, with leading extents of 1.
+    /// The array, with leading extents of 1, and the base-2 logarithm of the parts of an element.
     struct Blocks, size 32 {
         extents: [u64; 3],
         n_blocks: u32,
-        reserved: u32,
+        log2_parts: u32,
     }
 }
 
@@ -48,7 +48,7 @@ impl GpuCodec for Lorenzo {
             },
             Direction::Decompress => DECOMPRESS[of_word][of_size],
         };
-        run(chunks, names, layout.blocks.n_blocks() as u64)
+        run(chunks, names, layout.n_blocks() as u64)
     }
 
     /// Blocks have their own checksums.
@@ -58,7 +58,8 @@ impl GpuCodec for Lorenzo {
             return not_at_max();
         }
         let names = REGION[usize::from(element.word_bits() == 64)][usize::from(b - LOG2_SIZES.start())];
-        run(chunks, names, layout.blocks.block_range(region).iter().map(|along| along.end - along.start).product())
+        let n_boxes: u64 = layout.blocks.block_range(region).iter().map(|along| along.end - along.start).product();
+        run(chunks, names, n_boxes * layout.parts() as u64)
     }
 }
 
@@ -73,8 +74,8 @@ fn run(chunks: &gpu::Chunks, names: Names, n_tiles: u64) -> Answer {
     let (mut extents, from) = ([1; 3], chunks.shape.extents());
     extents[3 - from.len()..].copy_from_slice(from);
     // A layout has fewer than 2^32 blocks.
-    let n_blocks = layout.blocks.n_blocks() as u32;
-    let args = Blocks { extents, n_blocks, reserved: 0 };
+    let n_blocks = layout.n_blocks() as u32;
+    let args = Blocks { extents, n_blocks, log2_parts: layout.parts().ilog2() };
     let (kernel, table_bytes) = (Kernel::Always(names), layout.table_bytes() as u64);
     Answer::Run(Passes::one("lorenzo", kernel, [n_tiles, 0], &args, table_bytes))
 }

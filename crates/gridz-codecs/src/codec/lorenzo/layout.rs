@@ -4,7 +4,8 @@
 use crate::codec::lorenzo::max;
 use crate::stage::blocks::ROW;
 use crate::stage::blocks::layout::{Form, Layout};
-use crate::types::Shape;
+use crate::stage::element::Element;
+use crate::types::{DType, Shape};
 
 /// Blocks begin at multiples of this in the payload, in bytes. It is also the size of a block's
 /// header in version 1.
@@ -15,16 +16,19 @@ pub const LOG2_SIZES_MAX: std::ops::RangeInclusive<u8> = 16..=18;
 /// Base-2 logarithm of the number of a block's rows at level max, in an array of large extents.
 const LOG2_ROWS_MAX: u8 = 11;
 
-/// The layout of an array of rank 1 to 3 for the parameter b. Returns `None` if the array is empty,
-/// b is unknown, or a payload could exceed what the block table can describe.
-pub fn new(shape: &Shape, element_bytes: usize, b: u8) -> Option<Layout> {
+/// The layout of an array of rank 1 to 3 for the parameter b. Returns `None` if the elements are no
+/// numbers, the array is empty, b is unknown, or a payload could exceed what the block table can
+/// describe.
+pub fn new(dtype: DType, shape: &Shape, b: u8) -> Option<Layout> {
+    let (part, parts) = dtype.parts();
+    let part_bytes = Element::of(part)?.bytes;
     // Bytes of the header of RAW blocks, and elements of a row.
     let (block_head, row) = match b {
         b if LOG2_SIZES.contains(&b) => (UNIT, ROW),
         b if LOG2_SIZES_MAX.contains(&b) => (max::HEADER_BYTES, 1 << b >> LOG2_ROWS_MAX),
         _ => return None,
     };
-    Layout::new(shape, element_bytes, b, Form { head_bytes: 0, unit: UNIT, row, parts: 1, block_head })
+    Layout::new(shape, part_bytes, b, Form { head_bytes: 0, unit: UNIT, row, parts, block_head })
 }
 
 #[cfg(test)]
@@ -33,7 +37,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_has_no_layout() {
-        let new = |n: u64, b| new(&Shape::new(&[n]).unwrap(), 8, b);
+        let new = |n: u64, b| new(DType::I64, &Shape::new(&[n]).unwrap(), b);
         assert!(new(0, 12).is_none() && new(5, 11).is_none() && new(5, 15).is_none());
         assert!(new(1 << 33, 12).is_none() && new(1 << 32, 12).is_some());
     }

@@ -6,7 +6,8 @@
 //! packs them, with patches for outliers; `huff` gives each length a code; and `stage::sparse`
 //! lists the few nonzero ones. Two modes, `fast` and `dense`, choose among these differently
 //! (`params`, `block`); the decoder does not depend on the mode. The third one, `max`, is a
-//! different format, for archives (`max`).
+//! different format, for archives (`max`). Real and imaginary parts of complex elements are in
+//! separate blocks.
 //!
 //! `stage::blocks` splits a chunk into pieces for threads.
 
@@ -114,6 +115,7 @@ impl Codec for Lorenzo {
 #[derive(Clone, Copy)]
 struct Chunk {
     layout: Layout,
+    /// An element, or a part of a complex one.
     element: Element,
     /// The parameters: base-2 logarithm of a block's elements, and the period in planes, rows or
     /// elements.
@@ -129,8 +131,8 @@ impl Chunk {
             [b, p0, p1, p2, p3] if layout::LOG2_SIZES_MAX.contains(&b) => (b, u32::from_le_bytes([p0, p1, p2, p3])),
             _ => return None,
         };
-        let element = Element::of(dtype)?;
-        let layout = layout::new(shape, element.bytes, b)?;
+        let layout = layout::new(dtype, shape, b)?;
+        let element = Element::of(dtype.parts().0)?;
         Some(Self { layout, element, b, period })
     }
 }
