@@ -37,7 +37,6 @@ OTHERS = {
     "two floats": [("x", "<f4"), ("y", "<f4")],
     "two integers": [("r", "<i4"), ("i", "<i4")],
     "mixed": [("r", "<f4"), ("i", ">f4")],
-    "padded": {"names": ["r", "i"], "formats": ["<f4", "<f4"], "offsets": [0, 8], "itemsize": 12},
     "half": [("r", "<f2"), ("i", "<f2")],
     "array": ("<f4", (3,)),
     "array_be": (">f8", (2, 2)),
