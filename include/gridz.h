@@ -244,7 +244,7 @@
 /// The bytes are the beginning of a frame whose end is missing.
 #define GRIDZ_ERROR_TRUNCATED 201
 
-/// A valid frame of a newer format or codec. A newer gridz may read it.
+/// A valid frame of a format or codec version that this gridz does not read, often a newer one.
 #define GRIDZ_ERROR_UNSUPPORTED_FORMAT 202
 
 /// Memory allocation failed, or the memory limit of the context forbids it.

@@ -12,6 +12,7 @@ use std::fs;
 use crate::common::generate::{Input, noise};
 use crate::common::golden::{Reject, assert_refused, assert_same_files, folder, manifest, write_manifest};
 use crate::common::{assert_same_bytes, compress, decompress, repair::repair, sha256};
+use crate::context_rejects;
 use gridz::{Context, DType, ErrorKind, Request, Verify};
 use gridz_codecs::codec::Job;
 use gridz_codecs::codec::registry::{self, CODECS};
@@ -593,7 +594,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// The name of a damage to a good frame, the expected error, and the damaged frame.
-type Damage = (&'static str, ErrorKind, fn() -> Vec<u8>);
+pub type Damage = (&'static str, ErrorKind, fn() -> Vec<u8>);
 
 const HEADER: usize = 64;
 
@@ -941,7 +942,7 @@ fn quant_frame(terms: &str, dtype: DType, change: impl FnOnce(&mut Vec<u8>)) -> 
 }
 
 /// A quant frame after a change of its only block, with a matching check.
-fn quant_block(terms: &str, dtype: DType, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+pub fn quant_block(terms: &str, dtype: DType, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     quant_frame(terms, dtype, |frame| {
         let mut block = frame.split_off(LORENZO_HEADER + 16);
         change(&mut block);
@@ -1111,7 +1112,7 @@ fn quant_rejects() -> Vec<Damage> {
 }
 
 fn rejects() -> Vec<Damage> {
-    [other_rejects(), lorenzo_rejects(), quant_rejects()].concat()
+    [other_rejects(), lorenzo_rejects(), quant_rejects(), context_rejects::rejects()].concat()
 }
 
 fn other_rejects() -> Vec<Damage> {

@@ -8,6 +8,7 @@ mod bounds;
 mod cci;
 mod checksum;
 mod chunks;
+mod context_rejects;
 mod float_state;
 mod golden;
 mod levels;

@@ -5,8 +5,10 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
+
+use crate::common::root;
 
 gridz_codecs::kernel_struct! {
     /// The arguments of the kernels in `kernels/common/selftest.cu`.
@@ -95,7 +97,7 @@ fn in_child(test: &str, env: &[(&str, &str)], library: fn(&Path), body: impl FnO
 
 /// Compiles the mock, once per test that needs it.
 fn mock(library: &Path) {
-    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/mock_cuda/cuda.c");
+    let source = root().join("tests/mock_cuda/cuda.c");
     let mut compiler = Command::new("cc");
     compiler.args([
         "-std=gnu11",

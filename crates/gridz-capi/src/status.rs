@@ -25,7 +25,7 @@ pub const GRIDZ_ERROR_CANCELLED: i32 = 103;
 pub const GRIDZ_ERROR_CORRUPT: i32 = 200;
 /// The bytes are the beginning of a frame whose end is missing.
 pub const GRIDZ_ERROR_TRUNCATED: i32 = 201;
-/// A valid frame of a newer format or codec. A newer gridz may read it.
+/// A valid frame of a format or codec version that this gridz does not read, often a newer one.
 pub const GRIDZ_ERROR_UNSUPPORTED_FORMAT: i32 = 202;
 /// Memory allocation failed, or the memory limit of the context forbids it.
 pub const GRIDZ_ERROR_OUT_OF_MEMORY: i32 = 300;
