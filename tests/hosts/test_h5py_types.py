@@ -35,6 +35,7 @@ OTHERS = {
     "opaque": "V7",
     "compound": [("t", "<f8"), ("id", "<i4"), ("tag", "S3"), ("v", "<f4", (2,))],
     "two floats": [("x", "<f4"), ("y", "<f4")],
+    "imaginary part first": [("im", "<f4"), ("re", "<f4")],
     "two integers": [("r", "<i4"), ("i", "<i4")],
     "mixed": [("r", "<f4"), ("i", ">f4")],
     "half": [("r", "<f2"), ("i", "<f2")],

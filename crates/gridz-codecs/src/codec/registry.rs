@@ -85,6 +85,7 @@ const NUMBERS: &[DType] = &[
     DType::C64,
     DType::C128,
 ];
+
 /// The common values of most codecs, which are lossless. Each entry sets its own id, name,
 /// description, expansion, types and implementation.
 const LOSSLESS: Entry = Entry {
