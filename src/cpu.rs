@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::frame::{Verify, stored_bytes};
 use crate::prepared::Prepared;
+use gridz_codecs::codec::fold_choice::FoldChoice;
 use gridz_codecs::codec::registry::STORED;
 use gridz_codecs::codec::{BlockCounts, Encoded, Job};
 use gridz_codecs::error::{Error, Result};
@@ -28,9 +29,6 @@ pub fn job<'a>(prepared: &'a Prepared, verify: Verify, context: &'a Context) -> 
 /// array.
 pub fn compress(prepared: &Prepared, src: &[u8], dst: &mut [u8], context: &Context) -> Result<usize> {
     let Prepared { array, entry, .. } = prepared;
-    let header = prepared.header();
-    let (header_dst, payload_dst) = dst.split_at_mut(header.n_bytes());
-    let job = job(prepared, Verify::Checksum, context)?;
     let mut swapped;
     let little = if prepared.is_swapped() {
         swapped = context.scratch(src.len())?;
@@ -40,6 +38,15 @@ pub fn compress(prepared: &Prepared, src: &[u8], dst: &mut [u8], context: &Conte
     } else {
         src
     };
+    let is_better = |choice: FoldChoice, level| choice.takes_other(array.dtype(), little, level);
+    let other = match prepared.fold_choice() {
+        Some(choice) if is_better(choice, context.level()?) => prepared.otherwise(),
+        _ => None,
+    };
+    let prepared = other.as_ref().unwrap_or(prepared);
+    let header = prepared.header();
+    let (header_dst, payload_dst) = dst.split_at_mut(header.n_bytes());
+    let job = job(prepared, Verify::Checksum, context)?;
     let Encoded { n_bytes, sums } = entry.codec.encode(&job, little, payload_dst)?;
     if (header_dst.len() + n_bytes) as u64 >= stored_bytes(array) && entry.id != STORED {
         return compress(&Prepared::stored(array), src, dst, context);

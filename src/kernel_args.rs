@@ -9,13 +9,14 @@ use gridz_cuda::KernelStruct;
 
 gridz_codecs::kernel_struct! {
     /// The part of `CompressArgs` before the codec's own arguments.
-    struct CompressHead, size 48 {
+    struct CompressHead, size 56 {
         src: u64,
         src_stride: u64,
         dst: u64,
         dst_stride: u64,
         frame_bytes: u64,
         scratch: u64,
+        folds: u64,
     }
 
     /// The same part of `DecompressArgs`.
@@ -61,7 +62,8 @@ impl Arguments {
     }
 }
 
-/// Arguments of a kernel whose codec has the arguments `own`.
+/// Arguments of a kernel whose codec has the arguments `own`. `folds` is the address of the chunks'
+/// folds, if there are two.
 ///
 /// # Errors
 /// `Internal` if a decompression has no buffer for statuses.
@@ -69,6 +71,7 @@ pub fn arguments(
     direction: Direction,
     memory: &LaunchMemory,
     scratch: u64,
+    folds: u64,
     own: &[u8],
     tail: &Tail,
 ) -> Result<Arguments> {
@@ -79,7 +82,7 @@ pub fn arguments(
     match direction {
         Direction::Compress => {
             let (src, src_stride, dst, dst_stride) = (arrays, array_stride, slots, frame_stride);
-            args.push(CompressHead { src, src_stride, dst, dst_stride, frame_bytes, scratch }.as_bytes());
+            args.push(CompressHead { src, src_stride, dst, dst_stride, frame_bytes, scratch, folds }.as_bytes());
         }
         Direction::Decompress => {
             let (src, src_stride, dst, dst_stride) = (slots, frame_stride, arrays, array_stride);
@@ -138,10 +141,10 @@ mod tests {
         let tail = Tail { n_chunks: 9, flags: 10, encoded: template, stored: template };
         let own = Own { bound: 0x1122_3344, other: 7 };
         for (direction, head, size) in [
-            (Direction::Compress, &[1, 2, 3, 4, 6, 8][..], 2216),
+            (Direction::Compress, &[1, 2, 3, 4, 6, 8, 11][..], 2224),
             (Direction::Decompress, &[3, 4, 6, 5, 1, 2, 7, 8], 2232),
         ] {
-            let args = arguments(direction, &memory, 8, own.as_bytes(), &tail).unwrap();
+            let args = arguments(direction, &memory, 8, 11, own.as_bytes(), &tail).unwrap();
             assert_eq!(args.bytes().len(), size + size_of::<Own>());
             let word = |i: usize| u64::from_le_bytes(args.bytes()[8 * i..][..8].try_into().unwrap());
             let n = head.len();

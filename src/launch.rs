@@ -32,6 +32,11 @@ gridz_codecs::kernel_struct! {
 const SWAP_BYTES: u32 = 1;
 /// Flag: the payload's checksum is not compared.
 const SKIP_CHECKSUM: u32 = 2;
+/// Flags: only chunks with the fold of the flags; all chunks but those.
+const ONLY_FOLD: u32 = 4;
+const NOT_FOLD: u32 = 8;
+/// The number of that fold is in the flags from this bit on.
+const FOLD_SHIFT: u32 = 8;
 
 /// Alignment of a pass's scratch memory.
 const SCRATCH_ALIGNMENT: u64 = 256;
@@ -62,70 +67,114 @@ pub struct LaunchMemory<'a> {
 /// The GPU's work for chunks of one type and shape: the codec's passes, and the common part of the
 /// frames' headers.
 pub struct GpuPlan {
-    passes: Passes,
     direction: Direction,
-    /// Headers of the codec's frames.
-    encoded: HeaderTemplate,
+    /// The choice between two folds, before compression.
+    choice: Option<Passes>,
+    first: FoldPlan,
+    /// For chunks with the other fold, if there are two.
+    second: Option<Box<FoldPlan>>,
     /// Headers of the stored frames of chunks that do not shrink.
     stored: HeaderTemplate,
+    /// Required alignment of the arrays' addresses.
+    pub alignment: u64,
+}
+
+/// The work for chunks with one fold.
+struct FoldPlan {
+    passes: Passes,
+    /// Headers of the codec's frames.
+    encoded: HeaderTemplate,
     flags: u32,
     /// The region to decompress; `None`: whole arrays.
     region: Option<Box<gpu::Region>>,
-    /// Required alignment of the arrays' addresses.
-    pub alignment: u64,
 }
 
 impl GpuPlan {
     /// A plan that decompresses a region of such frames, or of stored frames of the same array.
     pub fn region(prepared: &Prepared, region: &Region, verify: Verify) -> Attempt<Self> {
-        let Prepared { array, shape, layout, entry, fold, .. } = prepared;
-        // The extents of verbatim data are not folded by the codec.
-        let (fold, max_rank) = (if entry.verbatim { Fold::Merge } else { *fold }, entry.codec.max_rank());
-        let folded = region.folded(fold, max_rank);
-        let answer = match entry.gpu {
-            Some(gpu) => gpu.region(&Chunks { array, shape, layout }, &folded, verify == Verify::Checksum),
-            None => no_kernels(entry),
-        };
-        match answer {
-            Answer::Run(passes) => {
-                let whole = Self::with_passes(Direction::Decompress, prepared, passes, verify);
-                // Kernels see three axes, even if blocks have four.
-                let kernel_region = gpu::Region::from(&region.folded(fold, max_rank.min(3)));
-                Attempt::Done(Self { region: Some(Box::new(kernel_region)), ..whole })
-            }
-            Answer::NotHere(reason) => Attempt::Unsupported(reason),
-            Answer::Incompressible => Attempt::Unsupported("a region is not compressed".into()),
-        }
+        Self::with(Direction::Decompress, prepared, verify, |prepared| {
+            let Prepared { array, shape, layout, entry, fold, .. } = prepared;
+            // The extents of verbatim data are not folded by the codec.
+            let (fold, max_rank) = (if entry.verbatim { Fold::Merge } else { *fold }, entry.codec.max_rank());
+            let folded = region.folded(fold, max_rank);
+            let answer = match entry.gpu {
+                Some(gpu) => gpu.region(&Chunks { array, shape, layout }, &folded, verify == Verify::Checksum),
+                None => no_kernels(entry),
+            };
+            // Kernels see three axes, even if blocks have four.
+            (answer, Some(Box::new(gpu::Region::from(&region.folded(fold, max_rank.min(3))))))
+        })
+        .unwrap_or_else(|| Attempt::Unsupported("a region is not compressed".into()))
     }
 
     /// A plan that compresses such chunks, or decompresses such frames and stored frames of the
     /// same array.
     pub fn new(direction: Direction, prepared: &Prepared, verify: Verify) -> Attempt<Self> {
-        let attempt = |prepared: &Prepared| match kernel_support(direction, prepared) {
-            Answer::Run(passes) => Some(Attempt::Done(Self::with_passes(direction, prepared, passes, verify))),
-            Answer::NotHere(reason) => Some(Attempt::Unsupported(reason)),
-            Answer::Incompressible => None,
+        let attempt = |prepared: &Prepared| {
+            Self::with(direction, prepared, verify, |prepared| (kernel_support(direction, prepared), None))
         };
         attempt(prepared)
             .or_else(|| attempt(&Prepared::stored(&prepared.array)))
             .unwrap_or_else(|| Attempt::Unsupported("chunks that shrink are not stored".into()))
     }
 
-    fn with_passes(direction: Direction, prepared: &Prepared, passes: Passes, verify: Verify) -> Self {
-        let encoded = HeaderTemplate::new(&prepared.header());
+    /// A plan of the codec's answers for each fold. `None` if such chunks are stored.
+    fn with(
+        direction: Direction,
+        prepared: &Prepared,
+        verify: Verify,
+        answer: impl Fn(&Prepared) -> (Answer, Option<Box<gpu::Region>>),
+    ) -> Option<Attempt<Self>> {
+        let second = prepared.otherwise();
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        let common = flag(prepared.is_swapped(), SWAP_BYTES) | flag(verify == Verify::Structure, SKIP_CHECKSUM);
+        let of_fold = |prepared: &Prepared, own: u32, fold: Fold| {
+            let flags = common | if second.is_some() { own | (fold as u32) << FOLD_SHIFT } else { 0 };
+            let (answer, region) = answer(prepared);
+            let encoded = || HeaderTemplate::new(&prepared.header());
+            match answer {
+                Answer::Run(passes) => Some(Attempt::Done(FoldPlan { passes, encoded: encoded(), flags, region })),
+                Answer::NotHere(reason) => Some(Attempt::Unsupported(reason)),
+                Answer::Incompressible => None,
+            }
+        };
+        // A frame with any other fold is damaged; one launch must say so.
+        let (own, fold) = match (&second, direction) {
+            (Some(second), Direction::Decompress) => (NOT_FOLD, second.fold),
+            _ => (ONLY_FOLD, prepared.fold),
+        };
+        let first = match of_fold(prepared, own, fold)? {
+            Attempt::Done(first) => first,
+            Attempt::Unsupported(reason) => return Some(Attempt::Unsupported(reason)),
+        };
+        let second = match second.as_ref().map(|second| of_fold(second, ONLY_FOLD, second.fold)) {
+            None => None,
+            Some(Some(Attempt::Done(second))) => Some(Box::new(second)),
+            Some(Some(Attempt::Unsupported(reason))) => return Some(Attempt::Unsupported(reason)),
+            Some(None) => return None,
+        };
+        let choice = match direction {
+            Direction::Compress => prepared.fold_choice().map(|choice| choice.passes(prepared.array.dtype())),
+            Direction::Decompress => None,
+        };
         let stored = match prepared.entry.id {
-            STORED => encoded,
+            STORED => first.encoded,
             _ => HeaderTemplate::new(&Prepared::stored(&prepared.array).header()),
         };
-        let flag = |is_set, flag| if is_set { flag } else { 0 };
-        let flags = flag(prepared.is_swapped(), SWAP_BYTES) | flag(verify == Verify::Structure, SKIP_CHECKSUM);
-        Self { passes, direction, encoded, stored, flags, region: None, alignment: prepared.alignment() }
+        let alignment = prepared.alignment();
+        Some(Attempt::Done(Self { direction, choice, first, second, stored, alignment }))
+    }
+
+    /// The plans of each fold.
+    fn folds(&self) -> impl Iterator<Item = &FoldPlan> {
+        std::iter::once(&self.first).chain(self.second.as_deref())
     }
 
     /// Minimum length of a valid frame. Decompression reads that many bytes whatever the frame's
     /// length.
     pub fn min_frame_bytes(&self) -> u64 {
-        u64::from(self.encoded.n_bytes) + self.passes.table_bytes
+        let of_fold = |fold: &FoldPlan| u64::from(fold.encoded.n_bytes) + fold.passes.table_bytes;
+        self.folds().fold(0, |most, fold| most.max(of_fold(fold)))
     }
 
     /// Binds the plan to a device and a batch of `n_chunks` chunks. `address` is the OR of all
@@ -136,26 +185,12 @@ impl GpuPlan {
     /// # Errors
     /// `UnsupportedJob` for more chunks than one launch can process, `Device`, `OutOfMemory`.
     pub fn launch(&self, device: &'static Device, n_chunks: u64, address: u64) -> Result<Launch<'_>> {
-        let module = device.module(kernels::find(self.passes.fatbin)?)?;
-        let bind = |pass: &Pass, before: &[ScratchRange]| {
-            let (name, info) = pass.kernel.names(address);
-            let info: LaunchInfo = module.global(info)?;
-            let function = module.function(name)?;
-            let resident = function.resident_ctas(info.threads, info.shared_bytes)?;
-            let (grid, scratch) = grid_and_scratch(pass, &info, resident, n_chunks, before)?;
-            Ok::<_, Error>(ReadyPass { function, pass: *pass, grid, scratch })
-        };
-        let first = bind(&self.passes.first, &[])?;
-        let mut then = [const { None }; MOST_THEN];
-        let mut ranges = [first.scratch; 1 + MOST_THEN];
-        for (i, pass) in self.passes.then.iter().flatten().enumerate() {
-            let next = bind(pass, &ranges[..=i])?;
-            ranges[i + 1] = next.scratch;
-            then[i] = Some(next);
-        }
-        let scratch_bytes = ranges.iter().fold(0, |max, range| max.max(range.end()));
+        let bind = |passes| ReadyPasses::new(passes, device, n_chunks, address);
+        let choice = self.choice.as_ref().map(bind).transpose()?;
+        let first = bind(&self.first.passes)?;
+        let second = self.second.as_ref().map(|second| bind(&second.passes)).transpose()?.map(Box::new);
         // Below 2^31, because there are at least as many tiles.
-        Ok(Launch { plan: self, n_chunks: n_chunks as u32, first, then, scratch_bytes })
+        Ok(Launch { plan: self, n_chunks: n_chunks as u32, choice, first, second })
     }
 }
 
@@ -239,6 +274,14 @@ fn n_tiles(pass: &Pass, info: &LaunchInfo) -> u64 {
 pub struct Launch<'a> {
     plan: &'a GpuPlan,
     n_chunks: u32,
+    choice: Option<ReadyPasses<'a>>,
+    first: ReadyPasses<'a>,
+    second: Option<Box<ReadyPasses<'a>>>,
+}
+
+/// Passes with their loaded kernels.
+struct ReadyPasses<'a> {
+    passes: &'a Passes,
     first: ReadyPass,
     then: [Option<ReadyPass>; MOST_THEN],
     scratch_bytes: u64,
@@ -252,18 +295,54 @@ struct ReadyPass {
     scratch: ScratchRange,
 }
 
-impl Launch<'_> {
-    /// Bytes of scratch memory that [`start`](Self::start) needs.
-    pub fn scratch_bytes(&self) -> u64 {
-        self.scratch_bytes
+impl<'a> ReadyPasses<'a> {
+    /// Loads kernels and computes grids, as [`GpuPlan::launch`].
+    fn new(passes: &'a Passes, device: &'static Device, n_chunks: u64, address: u64) -> Result<Self> {
+        let module = device.module(kernels::find(passes.fatbin)?)?;
+        let bind = |pass: &Pass, before: &[ScratchRange]| {
+            let (name, info) = pass.kernel.names(address);
+            let info: LaunchInfo = module.global(info)?;
+            let function = module.function(name)?;
+            let resident = function.resident_ctas(info.threads, info.shared_bytes)?;
+            let (grid, scratch) = grid_and_scratch(pass, &info, resident, n_chunks, before)?;
+            Ok::<_, Error>(ReadyPass { function, pass: *pass, grid, scratch })
+        };
+        let first = bind(&passes.first, &[])?;
+        let mut then = [const { None }; MOST_THEN];
+        let mut ranges = [first.scratch; 1 + MOST_THEN];
+        for (i, pass) in passes.then.iter().flatten().enumerate() {
+            let next = bind(pass, &ranges[..=i])?;
+            ranges[i + 1] = next.scratch;
+            then[i] = Some(next);
+        }
+        let scratch_bytes = ranges.iter().fold(0, |max, range| max.max(range.end()));
+        Ok(Self { passes, first, then, scratch_bytes })
     }
 
-    /// The passes after the first one, repeated as often as they run.
-    fn then(&self) -> impl Iterator<Item = &ReadyPass> {
-        let Rounds { start, n_passes, n } = self.plan.passes.rounds;
+    /// All passes, repeated as often as they run.
+    fn all(&self) -> impl Iterator<Item = &ReadyPass> {
+        let Rounds { start, n_passes, n } = self.passes.rounds;
         let (before, rest) = self.then.split_at(start);
         let (repeated, after) = rest.split_at(n_passes);
-        before.iter().chain((0..n).flat_map(move |_| repeated)).chain(after).flatten()
+        let then = before.iter().chain((0..n).flat_map(move |_| repeated)).chain(after).flatten();
+        std::iter::once(&self.first).chain(then)
+    }
+}
+
+impl Launch<'_> {
+    /// Bytes of the chunks' folds, in front of the scratch memory of the passes.
+    fn folds_bytes(&self) -> u64 {
+        match &self.choice {
+            Some(_) => (4 * u64::from(self.n_chunks)).next_multiple_of(SCRATCH_ALIGNMENT),
+            None => 0,
+        }
+    }
+
+    /// Bytes of scratch memory that [`start`](Self::start) needs. Launches for different folds use
+    /// the same memory, one after the other.
+    pub fn scratch_bytes(&self) -> u64 {
+        let second = self.second.as_ref().map_or(0, |second| second.scratch_bytes);
+        self.folds_bytes() + self.first.scratch_bytes.max(second)
     }
 
     /// Enqueues the passes on `stream`. `scratch` has [`scratch_bytes`](Self::scratch_bytes) at a
@@ -277,21 +356,29 @@ impl Launch<'_> {
     /// must live until the stream has completed the work; memory that is freed in the order of the
     /// same stream does.
     pub unsafe fn start(&self, stream: &Stream, memory: &LaunchMemory, scratch: DeviceSlice) -> Result<()> {
-        let GpuPlan { direction, encoded, stored, flags, ref region, .. } = *self.plan;
-        let tail = Tail { n_chunks: self.n_chunks, flags, encoded, stored };
-        for ReadyPass { function, pass, grid, scratch: range } in std::iter::once(&self.first).chain(self.then()) {
-            let scratch = scratch.slice(range.start..range.end())?;
-            if pass.scratch == Scratch::Zeroed && range.n_zeroed > 0 {
-                // SAFETY: the scratch memory lives long enough by this function's contract.
-                unsafe { stream.zero(scratch.slice(0..range.n_zeroed)?)? };
+        let GpuPlan { direction, first, second, stored, .. } = self.plan;
+        let folds = if self.choice.is_some() { scratch.address() } else { 0 };
+        let scratch = scratch.slice(self.folds_bytes()..self.scratch_bytes())?;
+        let choice = self.choice.as_ref().map(|ready| (ready, first));
+        let second = self.second.as_deref().zip(second.as_deref());
+        for (ready, fold) in choice.into_iter().chain([(&self.first, first)]).chain(second) {
+            let FoldPlan { encoded, flags, region, .. } = fold;
+            let tail = Tail { n_chunks: self.n_chunks, flags: *flags, encoded: *encoded, stored: *stored };
+            for ReadyPass { function, pass, grid, scratch: range } in ready.all() {
+                let scratch = scratch.slice(range.start..range.end())?;
+                if pass.scratch == Scratch::Zeroed && range.n_zeroed > 0 {
+                    // SAFETY: the scratch memory lives long enough by this function's contract.
+                    unsafe { stream.zero(scratch.slice(0..range.n_zeroed)?)? };
+                }
+                let mut args = arguments(*direction, memory, scratch.address(), folds, pass.args.bytes(), &tail)?;
+                if let Some(region) = region {
+                    args.push(region.as_bytes());
+                }
+                // SAFETY: all addresses point to memory that lives long enough and is as long as
+                // the kernel needs, by this function's contract and the codec's description of its
+                // passes.
+                unsafe { function.launch(*grid, stream, args.bytes())? };
             }
-            let mut args = arguments(direction, memory, scratch.address(), pass.args.bytes(), &tail)?;
-            if let Some(region) = region {
-                args.push(region.as_bytes());
-            }
-            // SAFETY: all addresses point to memory that lives long enough and is as long as the
-            // kernel needs, by this function's contract and the codec's description of its passes.
-            unsafe { function.launch(*grid, stream, args.bytes())? };
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! passed through it.
 
 use crate::frame::{self, FRAME_ALIGNMENT, stored_bytes};
+use gridz_codecs::codec::fold_choice::FoldChoice;
 use gridz_codecs::codec::registry::{self, Entry};
 use gridz_codecs::codec::request::Request;
 use gridz_codecs::codec::{CodecState, Decision, Params, Plan};
@@ -23,9 +24,19 @@ pub struct Prepared {
     /// The folded extents.
     pub(super) shape: Shape,
     pub(super) layout: CodecState,
+    /// The other way to fold these arrays, which the data may suit better.
+    other: Option<Folded>,
     /// Maximum size in bytes of a frame while it is being compressed, rounded up to a multiple of
     /// [`FRAME_ALIGNMENT`]: the size of a kernel's destination.
     bound: u64,
+}
+
+/// A way to fold an array.
+#[derive(Clone, Copy)]
+struct Folded {
+    fold: Fold,
+    shape: Shape,
+    layout: CodecState,
 }
 
 impl Prepared {
@@ -58,7 +69,7 @@ impl Prepared {
         let bound = stored_bytes(array).max(header_bytes(array.shape().rank(), params.len()) as u64 + bound);
         // `new` refuses a bound that is too large.
         let bound = bound.checked_next_multiple_of(FRAME_ALIGNMENT).unwrap_or(bound);
-        Self { array: *array, entry, fold, params, shape, layout, bound }
+        Self { array: *array, entry, fold, params, shape, layout, other: None, bound }.with_other()
     }
 
     /// Prepares to read frames that differ from that of `header` only by their payload.
@@ -81,7 +92,43 @@ impl Prepared {
         let layout = entry.codec.layout(array.dtype(), &shape, header.params)?;
         let params = Params::new(header.params);
         // The bound is not needed for decoding.
-        Ok(Self { array, entry, fold, params, shape, layout, bound: 0 })
+        Ok(Self { array, entry, fold, params, shape, layout, other: None, bound: 0 }.with_other())
+    }
+
+    /// Adds the other fold that such frames may have.
+    fn with_other(self) -> Self {
+        let Self { array, entry, fold, params, .. } = &self;
+        let other = entry.codec.alternative_fold(array.shape()).and_then(|alternative| {
+            let fold = match *fold {
+                Fold::Merge => alternative,
+                fold if fold == alternative => Fold::Merge,
+                _ => return None,
+            };
+            let shape = codec_shape(array, entry, fold);
+            // A codec may have no room for the blocks of a fold.
+            let layout = entry.codec.layout(array.dtype(), &shape, params).ok()?;
+            Some(Folded { fold, shape, layout })
+        });
+        Self { other, ..self }
+    }
+
+    /// The same with the other fold, if there are two.
+    pub(super) fn otherwise(&self) -> Option<Self> {
+        let Self { fold, shape, layout, .. } = *self;
+        self.other.map(|other| Self {
+            fold: other.fold,
+            shape: other.shape,
+            layout: other.layout,
+            other: Some(Folded { fold, shape, layout }),
+            ..*self
+        })
+    }
+
+    /// The comparison of both folds by the data, if there are two. It asks whether the alternative
+    /// to [`Fold::Merge`] is better.
+    pub(super) fn fold_choice(&self) -> Option<FoldChoice> {
+        let alternative = if self.fold == Fold::Merge { self.other?.fold } else { self.fold };
+        self.other.map(|_| FoldChoice::new(self.array.dtype(), self.array.shape(), alternative))
     }
 
     /// Number of bytes that the destination of such chunks needs, as

@@ -136,6 +136,14 @@ struct OrderedFrames {
         return Ticket{chunk < args.n_chunks ? kFirst : kPastEnd, number, chunk, number - chunk * tiles};
     }
 
+    // True if a chunk has the other one of two folds, which is another launch. Its tiles need no
+    // work, and the first one finishes the chunk.
+    __device__ __forceinline__ bool skips(const Ticket& tile) const {
+        if (likely(!(args.flags & kOnlyFold)) || args.folds[tile.chunk] == (args.flags >> kFoldShift)) return false;
+        if (tile.index == 0) atomicAdd(&scratch->n_finished, 1);
+        return true;
+    }
+
     // Resolves a tile that was kPastEnd. Waits until the first round has finished all chunks. A
     // warp with pending count() and complete() calls must not call this, because the wait would
     // never end.
@@ -226,7 +234,10 @@ struct OrderedFrames {
     __device__ __forceinline__ void run(Ticket (&ticket)[2], CtaSums<kThreads / kWarp>& sums, Prepare prepare, Make make) const {
         for (;;) {
             if (threadIdx.x == kThreads - 1) {
-                Ticket next = resolve(take());
+                Ticket next;
+                do {
+                    next = resolve(take());
+                } while (unlikely(next.kind == kFirst && skips(next)));
                 if (unlikely(next.kind == kPastEnd)) next = await_rewrite(next.number);
                 if (likely(next.kind == kFirst)) prepare(next);
                 ticket[0] = next;

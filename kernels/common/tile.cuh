@@ -34,6 +34,14 @@ struct DecompressTile {
           payload(frame + args.encoded.n_bytes), n_bytes(frame_bytes - args.encoded.n_bytes),
           array(static_cast<char*>(args.dst) + chunk * args.dst_stride) {}
 
+    // False if another launch decompresses the frame, because it has another fold. Called before
+    // everything else.
+    __device__ __forceinline__ bool is_mine() const {
+        if (likely(!(args.flags & (kOnlyFold | kNotFold)))) return true;
+        const u32 fold = reinterpret_cast<const u32*>(frame)[2] >> 16 & 0xff;
+        return (fold == args.flags >> kFoldShift) == ((args.flags & kOnlyFold) != 0);
+    }
+
     // Returns a damage code if the `have` bytes are not exactly the `need` bytes required,
     // otherwise 0.
     static __device__ __forceinline__ u32 check_length(u64 have, u64 need) {

@@ -29,7 +29,11 @@ struct FrameForm {
 enum Flags : u32 {
     kSwapBytes = 1,     // the array's elements are big-endian
     kSkipChecksum = 2,  // do not compare the payload's checksum
+    kOnlyFold = 4,      // chunks with the fold of the flags only; the others are those of another launch
+    kNotFold = 8,       // chunks with another fold only
 };
+// The number of a fold, as in a header, is in the flags from this bit on.
+constexpr u32 kFoldShift = 8;
 
 // Outcome of a frame; the codes of gridz_status.
 enum Status : s32 { kOk = 0, kCorrupt = 200, kTruncated = 201, kUnsupportedFormat = 202 };
@@ -51,6 +55,7 @@ struct CompressArgs {
     u64 dst_stride;
     u64* frame_bytes;  // bytes of each frame, written by the kernel
     void* scratch;
+    u32* folds;  // the fold of each chunk, if there are two
     Own own;
     u32 n_chunks;
     u32 flags;
@@ -91,8 +96,8 @@ struct LaunchInfo {
 };
 
 static_assert(sizeof(FrameForm) == 1080 && offsetof(FrameForm, words) == 520, "ABI");
-static_assert(sizeof(CompressArgs<u64>) == 2224 && offsetof(CompressArgs<u64>, own) == 48, "ABI");
-static_assert(offsetof(CompressArgs<u64>, n_chunks) == 56 && offsetof(CompressArgs<u64>, encoded) == 64, "ABI");
+static_assert(sizeof(CompressArgs<u64>) == 2232 && offsetof(CompressArgs<u64>, own) == 56, "ABI");
+static_assert(offsetof(CompressArgs<u64>, n_chunks) == 64 && offsetof(CompressArgs<u64>, encoded) == 72, "ABI");
 static_assert(sizeof(DecompressArgs<u64>) == 2240 && offsetof(DecompressArgs<u64>, own) == 64, "ABI");
 static_assert(offsetof(DecompressArgs<u64>, n_chunks) == 72 && offsetof(DecompressArgs<u64>, encoded) == 80, "ABI");
 static_assert(sizeof(LaunchInfo) == 48 && offsetof(LaunchInfo, scratch_fixed_bytes) == 16, "ABI");

@@ -72,6 +72,7 @@ struct Decompressor : DecompressTile<Blocks> {
     using Plan = BlockPlan;
 
     __device__ __forceinline__ void run() {
+        if (!is_mine()) return;
         // Header and table are readable whatever the frame's length is, so all these loads are in
         // flight together.
         const uint2* const table = reinterpret_cast<const uint2*>(payload);
@@ -93,6 +94,7 @@ struct Decompressor : DecompressTile<Blocks> {
 
     // Same as run(), for a tile of a region.
     __device__ __forceinline__ void run_part() {
+        if (!is_mine()) return;
         const bool stored = is_stored(args.stored, frame);
         const u32 element_bytes = Element(args.encoded).bytes;
         const u64 raw_bytes = args.own.extents[0] * args.own.extents[1] * args.own.extents[2] * element_bytes;

@@ -23,6 +23,7 @@ mod codes;
 mod cut;
 mod driver;
 mod faults;
+mod folds;
 mod hostile;
 mod indices;
 mod lanes;

@@ -79,7 +79,7 @@ def decode(frame):
     known(header.codec_version == (2 if is_second else 1), "codec version")
     known(header.flags <= 1, "flags")
     known(header.dtype < len(TYPES), "element type")
-    known(header.fold <= 1, "fold")
+    known(header.fold in (0, 1, 3), "fold")
     known(header.reserved == 0 and not any(padding), "reserved bytes")
     dtype, size, number = TYPES[header.dtype]
     big_endian = header.flags == 1

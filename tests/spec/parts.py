@@ -60,7 +60,8 @@ def fold(extents, mode, rank):
         return [n]
     extents = [extent for extent in extents if extent != 1]
     while len(extents) > rank:
-        extents[:2] = [extents[0] * extents[1]]
+        first = 1 if mode == 3 and len(extents) > 2 and rank > 1 else 0
+        extents[first : first + 2] = [extents[first] * extents[first + 1]]
     return extents
 
 

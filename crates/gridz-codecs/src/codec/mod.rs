@@ -8,6 +8,7 @@
 pub mod cci;
 pub mod encode_params;
 pub mod fill;
+pub mod fold_choice;
 pub mod gpu;
 #[cfg(feature = "huffman")]
 pub mod huffman;
@@ -62,7 +63,7 @@ pub struct Plan {
     pub fold: Fold,
     /// Parameters for the frame header.
     pub params: Params,
-    /// Maximum size in bytes of a payload.
+    /// Maximum size in bytes of a payload, with either fold if there are two.
     pub bound: u64,
     /// The codec's layout of such arrays: the result of [`Codec::layout`] for the folded shape and
     /// the parameters.
@@ -269,6 +270,13 @@ fn unknown_params(name: &str, params: &[u8]) -> Error {
 pub trait Codec: Sync {
     /// The largest rank the codec works on; the engine folds arrays down to it.
     fn max_rank(&self) -> usize;
+
+    /// The other fold that frames of arrays of this shape may have if [`Codec::plan`] folds them by
+    /// [`Fold::Merge`], with the same parameters. The engine chooses by the data
+    /// ([`fold_choice`]).
+    fn alternative_fold(&self, _shape: &Shape) -> Option<Fold> {
+        None
+    }
 
     /// Plans how to encode such an array with these parameters. The codec's registry entry
     /// must allow them.

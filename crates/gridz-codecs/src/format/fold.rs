@@ -1,7 +1,11 @@
 //! Folding: reduces an array of any rank to at most the codec's rank.
 //!
-//! Codecs look for smoothness along at most a few axes. Unit extents carry none and are dropped;
-//! leading axes are merged because neighbors along the trailing ones lie closer in memory.
+//! Codecs look for smoothness along at most a few axes. Unit extents carry none and are dropped.
+//! Of the others either the leading ones are merged, because neighbors along the trailing ones lie
+//! closer in memory, or those in the middle: the first axis is often time. Which one is better
+//! depends on the data (`codec::fold_choice`).
+
+use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{MAX_RANK, Shape};
@@ -14,6 +18,9 @@ pub enum Fold {
     Merge = 0,
     /// One axis with all elements.
     Flat = 1,
+    /// Drop unit extents, then merge the second axis with those after it until at most the codec's
+    /// rank is left.
+    Middle = 3,
 }
 
 impl Fold {
@@ -25,10 +32,22 @@ impl Fold {
         match id {
             0 => Ok(Fold::Merge),
             1 => Ok(Fold::Flat),
+            3 => Ok(Fold::Middle),
             _ => Err(Error::new(
                 ErrorKind::UnsupportedFormat,
                 format!("the frame header has an unknown fold, {id}; a newer gridz may read this data"),
             )),
+        }
+    }
+
+    /// The axes that become one, of `rank` axes with extents above 1, where `max_rank` are to be left:
+    /// at least one axis, except that there are none of a scalar.
+    pub fn merged(self, rank: usize, max_rank: usize) -> Range<usize> {
+        let n_merged = 1 + rank.saturating_sub(max_rank);
+        match self {
+            Fold::Flat => 0..rank,
+            Fold::Middle if max_rank > 1 && n_merged > 1 => 1..1 + n_merged,
+            Fold::Merge | Fold::Middle => 0..n_merged.min(rank),
         }
     }
 
@@ -37,17 +56,20 @@ impl Fold {
         let all = shape.n_elements();
         let folded = match self {
             Fold::Flat => Shape::new(&[all]),
-            Fold::Merge if all <= 1 => Shape::new(&[all]),
-            Fold::Merge => {
+            Fold::Merge | Fold::Middle if all <= 1 => Shape::new(&[all]),
+            Fold::Merge | Fold::Middle => {
                 let (mut extents, mut rank) = ([0; MAX_RANK], 0);
                 for &n in shape.extents().iter().filter(|&&n| n != 1) {
                     extents[rank] = n;
                     rank += 1;
                 }
                 // The last merged axis holds the product of the merged extents.
-                let first = rank.saturating_sub(max_rank);
-                extents[first] = extents[..=first].iter().product();
-                Shape::new(&extents[first..rank])
+                let merged = self.merged(rank, max_rank);
+                let last = merged.end - 1;
+                extents[last] = extents[merged.clone()].iter().product();
+                // Axes before the merged ones come directly before their product.
+                extents.copy_within(..merged.start, last - merged.start);
+                Shape::new(&extents[last - merged.start..rank])
             }
         };
         folded.expect("a folded shape has the elements of a valid shape")
@@ -72,6 +94,20 @@ mod tests {
         assert_eq!(merged(&[2, 3, 4, 5]), [6, 4, 5]);
         assert_eq!(merged(&[2, 1, 3, 4, 1, 5, 6]), [24, 5, 6]);
         assert_eq!(merged(&[4, 0, 5, 6]), [0]);
+    }
+
+    #[test]
+    fn axes_in_the_middle_merge() {
+        let folded =
+            |extents: &[u64], rank| Fold::Middle.apply(&Shape::new(extents).unwrap(), rank).extents().to_vec();
+        for extents in [&[] as &[u64], &[7], &[1, 7, 1, 5], &[2, 3, 4], &[4, 0, 5, 6]] {
+            assert_eq!(folded(extents, 3), merged(extents));
+        }
+        assert_eq!(folded(&[2, 3, 4, 5], 3), [2, 12, 5]);
+        assert_eq!(folded(&[2, 1, 3, 4, 1, 5, 6], 3), [2, 60, 6]);
+        assert_eq!(folded(&[2, 3, 4, 5], 4), [2, 3, 4, 5]);
+        assert_eq!(folded(&[2, 3, 4, 5], 2), [2, 60]);
+        assert_eq!(folded(&[2, 3, 4, 5], 1), [120]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Regions: boxes of an array, and their form after axes are merged.
 //!
-//! Folding merges leading axes, or all, and a box covers positions on a merged axis that are not
+//! Folding merges neighboring axes, and a box covers positions on a merged axis that are not
 //! contiguous. But the positions are in order, so two questions are enough: how many of them are
 //! before a position ([`MergedAxis::rank`]), and which are contiguous ([`MergedAxis::runs`]).
 
@@ -62,23 +62,23 @@ impl Region {
 
     /// The region in the array after folding to `max_rank` axes, at most [`AXES`].
     pub fn folded(&self, fold: Fold, max_rank: usize) -> FoldedRegion {
-        let kept = match fold {
-            Fold::Merge => max_rank.min(AXES),
-            Fold::Flat => 1,
-        };
         let mut spans: Vec<Span> = self.spans.iter().copied().filter(|span| span.extent != 1).collect();
         if self.n_elements() == 0 {
             spans.clear();
             spans.push(Span { extent: 1, start: 0, count: 0 });
         }
-        let inner = spans.split_off((spans.len() + 1).saturating_sub(kept).min(spans.len()));
-        let mut axes = [const { Vec::new() }; AXES];
-        let front = AXES - 1 - inner.len();
-        axes[front] = spans;
-        for (axis, span) in axes[front + 1..].iter_mut().zip(inner) {
-            axis.push(span);
+        let merged = fold.merged(spans.len(), max_rank.min(AXES));
+        let mut axes: [&[Span]; AXES] = [&[]; AXES];
+        let place = AXES - 1 - (spans.len() - merged.end);
+        axes[place] = &spans[merged.clone()];
+        let (before, after) = axes.split_at_mut(place);
+        for (axis, span) in before.iter_mut().rev().zip(spans[..merged.start].chunks(1).rev()) {
+            *axis = span;
         }
-        FoldedRegion { axes: axes.map(|spans| MergedAxis::new(&spans)) }
+        for (axis, span) in after[1..].iter_mut().zip(spans[merged.end..].chunks(1)) {
+            *axis = span;
+        }
+        FoldedRegion { axes: axes.map(MergedAxis::new) }
     }
 }
 
@@ -321,11 +321,19 @@ mod tests {
     }
 
     #[test]
+    fn axes_in_the_middle_are_merged() {
+        let folded = region(&[3, 4, 5, 6], &[1, 1, 2, 2], &[2, 2, 2, 1]).folded(Fold::Middle, 3);
+        assert_eq!(places(&folded), [vec![1, 2], vec![7, 8, 12, 13], vec![2]]);
+        let folded = region(&[3, 1, 4, 5, 6], &[1, 0, 1, 2, 2], &[2, 1, 2, 2, 1]).folded(Fold::Middle, 4);
+        assert_eq!(folded, region(&[3, 4, 5, 6], &[1, 1, 2, 2], &[2, 2, 2, 1]).folded(Fold::Merge, 4));
+    }
+
+    #[test]
     fn places_are_counted_and_found_in_order() {
         for (start, count) in
             [([1, 0, 1, 2], [2, 3, 2, 1]), ([0, 2, 3, 0], [4, 1, 1, 7]), ([3, 1, 0, 1], [1, 2, 4, 5])]
         {
-            for fold in [Fold::Merge, Fold::Flat] {
+            for fold in [Fold::Merge, Fold::Flat, Fold::Middle] {
                 let folded = region(&[4, 3, 5, 7], &start, &count).folded(fold, 3);
                 for (axis, all) in folded.last_three().iter().zip(places(&folded)) {
                     assert_eq!(axis.span(), all[0]..all[all.len() - 1] + 1);
@@ -352,7 +360,7 @@ mod tests {
     fn copies_are_the_elements() {
         let array: Vec<u8> = (0..60).collect();
         let mut dst = [0; 8];
-        for fold in [Fold::Merge, Fold::Flat] {
+        for fold in [Fold::Merge, Fold::Flat, Fold::Middle] {
             region(&[3, 4, 5], &[1, 2, 3], &[2, 2, 2]).folded(fold, 3).take_all(&array, 1, &mut dst);
             assert_eq!(dst, [33, 34, 38, 39, 53, 54, 58, 59]);
             dst.fill(0);

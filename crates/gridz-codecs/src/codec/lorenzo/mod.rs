@@ -24,9 +24,12 @@ mod mask;
 mod max;
 pub mod params;
 
-use crate::codec::{BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, not_written};
+use crate::codec::{
+    BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, fold_choice, not_written,
+};
 use crate::error::Result;
 use crate::format::checksum::Checksum;
+use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
 use crate::stage::blocks::layout::Layout;
 use crate::stage::blocks::payload::{BlockCoder, Blocks, WithWord, Worker};
@@ -58,16 +61,20 @@ impl Codec for Lorenzo {
         params::MAX_RANK
     }
 
+    fn alternative_fold(&self, shape: &Shape) -> Option<Fold> {
+        fold_choice::alternative(shape)
+    }
+
     fn plan(&self, array: &Array, encode_params: &EncodeParams) -> Decision {
-        let (fold, params) = params::choose(array, encode_params.level);
-        match Chunk::new(array.dtype(), &fold.apply(array.shape(), params::MAX_RANK), &params) {
-            // The array has no numbers, or too many.
-            None => Decision::Store,
-            Some(chunk) => {
-                let bound = chunk.layout.payload_bound();
-                Decision::Take(Plan { fold, params, bound, layout: CodecState::new(chunk) })
-            }
+        let (fold, params) = (Fold::Merge, params::choose(array, encode_params.level));
+        let chunk = |fold: Fold| Chunk::new(array.dtype(), &fold.apply(array.shape(), params::MAX_RANK), &params);
+        // The array has no numbers, or too many.
+        let Some(merged) = chunk(fold) else { return Decision::Store };
+        let mut bound = merged.layout.payload_bound();
+        if let Some(other) = self.alternative_fold(array.shape()).and_then(chunk) {
+            bound = bound.max(other.layout.payload_bound());
         }
+        Decision::Take(Plan { fold, params, bound, layout: CodecState::new(merged) })
     }
 
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {

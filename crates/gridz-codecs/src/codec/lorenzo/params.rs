@@ -1,7 +1,6 @@
-//! lorenzo's parameters of an array: its folding, and the block size.
+//! lorenzo's parameters of an array: the block size, and at level max the period.
 
 use crate::codec::Params;
-use crate::format::fold::Fold;
 use crate::types::{Array, MAX_RANK as ANY_RANK};
 
 /// Maximum number of axes that the codec distinguishes.
@@ -34,18 +33,17 @@ const DENSE_B: u8 = 13;
 const DENSE_MOST_B: u8 = 14;
 const MAX_B: u8 = 18;
 
-/// The folding of an array, and the parameters, at a level from 1 to 3: a request for level 0 has
-/// the number of the default level here.
-pub fn choose(array: &Array, level: u16) -> (Fold, Params) {
-    let params = match level {
+/// The parameters of an array at a level from 1 to 3: a request for level 0 has the number of the
+/// default level here.
+pub fn choose(array: &Array, level: u16) -> Params {
+    match level {
         1 => Params::new(&[FAST_B]),
         2 => Params::new(&[DENSE_B]),
         _ => {
             let [a, b, c, d] = period_of(array).to_le_bytes();
             Params::new(&[MAX_B, a, b, c, d])
         }
-    };
-    (Fold::Merge, params)
+    }
 }
 
 /// The period, in planes, at which positions along a folded axis recur: the last extent that is
