@@ -3,7 +3,6 @@
 use crate::context::Context;
 use crate::frame::{Verify, stored_bytes};
 use crate::prepared::Prepared;
-use gridz_codecs::codec::fold_choice::FoldChoice;
 use gridz_codecs::codec::registry::STORED;
 use gridz_codecs::codec::{BlockCounts, Encoded, Job};
 use gridz_codecs::error::{Error, Result};
@@ -38,9 +37,12 @@ pub fn compress(prepared: &Prepared, src: &[u8], dst: &mut [u8], context: &Conte
     } else {
         src
     };
-    let is_better = |choice: FoldChoice, level| choice.takes_other(array.dtype(), little, level);
     let other = match prepared.fold_choice() {
-        Some(choice) if is_better(choice, context.level()?) => prepared.otherwise(),
+        Some(choice)
+            if entry.codec.takes_other_fold(&choice, &job(prepared, Verify::Checksum, context)?, little) =>
+        {
+            prepared.otherwise()
+        }
         _ => None,
     };
     let prepared = other.as_ref().unwrap_or(prepared);

@@ -154,7 +154,10 @@ impl GpuPlan {
             Some(None) => return None,
         };
         let choice = match direction {
-            Direction::Compress => prepared.fold_choice().map(|choice| choice.passes(prepared.array.dtype())),
+            Direction::Compress => prepared.fold_choice().and_then(|choice| {
+                let Prepared { array, shape, layout, entry, .. } = prepared;
+                entry.gpu?.choose_fold(&choice, &Chunks { array, shape, layout })
+            }),
             Direction::Decompress => None,
         };
         let stored = match prepared.entry.id {

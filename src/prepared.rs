@@ -128,7 +128,7 @@ impl Prepared {
     /// to [`Fold::Merge`] is better.
     pub(super) fn fold_choice(&self) -> Option<FoldChoice> {
         let alternative = if self.fold == Fold::Merge { self.other?.fold } else { self.fold };
-        self.other.map(|_| FoldChoice::new(self.array.dtype(), self.array.shape(), alternative))
+        self.other.map(|_| FoldChoice::new(self.array.shape(), self.array.dtype().parts().1, alternative))
     }
 
     /// Number of bytes that the destination of such chunks needs, as

@@ -136,10 +136,10 @@ struct OrderedFrames {
         return Ticket{chunk < args.n_chunks ? kFirst : kPastEnd, number, chunk, number - chunk * tiles};
     }
 
-    // True if a chunk has the other one of two folds, which is another launch. Its tiles need no
-    // work, and the first one finishes the chunk.
+    // True if the tile's chunk is another launch's. Such tiles need no work, and the first one
+    // finishes the chunk.
     __device__ __forceinline__ bool skips(const Ticket& tile) const {
-        if (likely(!(args.flags & kOnlyFold)) || args.folds[tile.chunk] == (args.flags >> kFoldShift)) return false;
+        if (likely(!has_other_fold(args, tile.chunk))) return false;
         if (tile.index == 0) atomicAdd(&scratch->n_finished, 1);
         return true;
     }

@@ -42,7 +42,7 @@ enum Status : s32 { kOk = 0, kCorrupt = 200, kTruncated = 201, kUnsupportedForma
 // codec's own struct, filled by its host side: the folded extents, the partition of a chunk, and so
 // on. Its size is a multiple of 8 bytes. Pointers are device pointers; strides are bytes between
 // chunks. The pass defines the initial contents of scratch (crates/gridz-codecs/src/codec/gpu.rs).
-constexpr u32 kMaxOwnBytes = 256;
+constexpr u32 kMaxOwnBytes = 320;
 
 template <typename Own>
 struct CompressArgs {
@@ -62,6 +62,12 @@ struct CompressArgs {
     FrameForm encoded;  // headers of this codec's frames
     FrameForm stored;   // headers of frames of chunks that do not shrink
 };
+
+// True if a chunk has the other one of two folds, which is another launch.
+template <typename Own>
+__device__ __forceinline__ bool has_other_fold(const CompressArgs<Own>& args, u32 chunk) {
+    return args.flags & kOnlyFold && args.folds[chunk] != args.flags >> kFoldShift;
+}
 
 template <typename Own>
 struct DecompressArgs {

@@ -1,6 +1,7 @@
 // Entry points of the lorenzo kernels, and their launch parameters. The bodies are templates over
 // the word and the log2 of the block's elements.
 
+#include "../stage/fold_choice.cuh"
 #include "compress.cuh"
 #include "decompress.cuh"
 
@@ -63,3 +64,13 @@ LORENZO_COMPRESS(u32, u32, 12)
 LORENZO_COMPRESS(u32, u32, 13)
 LORENZO_COMPRESS(u64, u64, 12)
 LORENZO_COMPRESS(u64, u64, 13)
+
+#define LORENZO_CHOOSE(name, Word)                                                                                                             \
+    extern "C" __global__ void __launch_bounds__(kChoiceThreads) lorenzo_choose_##name(const __grid_constant__ CompressArgs<FoldChoice> args) { \
+        __shared__ u32 bits[2 * kOrders];                                                                                                      \
+        Samples<Word, FoldChoice>(args, args.own, bits).choose([](Word word) { return word; });                                                \
+    }                                                                                                                                          \
+    extern "C" __device__ const LaunchInfo lorenzo_choose_##name##_info = kChoiceInfo;
+
+LORENZO_CHOOSE(u32, u32)
+LORENZO_CHOOSE(u64, u64)

@@ -41,6 +41,7 @@ struct BlockTile : DecompressTile<Chunk> {
     // copies the tile's share of the raw bytes instead.
     template <typename Decode>
     __device__ __forceinline__ void run(Decode decode) {
+        if (!is_mine()) return;
         // Header and table can be read before the frame's length is checked, so all these loads are
         // in flight together.
         const u32 begin = block ? table()[block - 1].x : 0;
@@ -60,6 +61,7 @@ struct BlockTile : DecompressTile<Chunk> {
     // Like run(), for a tile of a region.
     template <typename Decode>
     __device__ __forceinline__ void run_part(Decode decode) {
+        if (!is_mine()) return;
         const bool stored = is_stored(args.stored, frame);
         const u32 element_bytes = Element(args.encoded).bytes;
         const u64 raw_bytes = args.own.elements() * element_bytes, table_end = args.own.table_bytes();

@@ -105,7 +105,10 @@ struct QuantCompressor {
 
     // Takes the next block and finds its box. Called by one thread.
     __device__ __forceinline__ void find_next() const {
-        const Ticket next = frames.resolve(frames.take());
+        Ticket next;
+        do {
+            next = frames.resolve(frames.take());
+        } while (unlikely(next.kind == kFirst && frames.skips(next)));
         shared.next = next, shared.is_found = 1;
         if (likely(next.kind == kFirst)) shared.next_box.set(shared.grid.box(args.own.extents, next.index >> args.own.log_parts()), kLogBlock);
     }

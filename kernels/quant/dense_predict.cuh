@@ -538,5 +538,6 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
 template <typename W>
 __device__ __forceinline__ void quant_dense_predict(const CompressArgs<Chunk>& args) {
     extern __shared__ __align__(128) unsigned char bytes[];
+    if (has_other_fold(args, blockIdx.x / args.own.n_blocks)) return;
     DensePredictor<W>(args, *reinterpret_cast<DensePredictShared<W>*>(bytes)).run();
 }

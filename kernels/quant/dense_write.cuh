@@ -54,5 +54,7 @@ struct DenseEncoder {
 template <typename W>
 __device__ __forceinline__ void quant_dense_encode(const CompressArgs<Chunk>& args) {
     extern __shared__ __align__(128) unsigned char bytes[];
-    DenseEncoder<W>(args, BlockOfAll(args.own, blockIdx.x)).run(*reinterpret_cast<DenseEncodeShared<W>*>(bytes));
+    const BlockOfAll tile(args.own, blockIdx.x);
+    if (has_other_fold(args, tile.chunk)) return;
+    DenseEncoder<W>(args, tile).run(*reinterpret_cast<DenseEncodeShared<W>*>(bytes));
 }

@@ -71,6 +71,7 @@ struct MaxFinder {
 
     static __device__ __forceinline__ void run(const CompressArgs<Chunk>& args, MaxFindShared<W>& shared) {
         const BlockOfAll tile(args.own, blockIdx.x);
+        if (has_other_fold(args, tile.chunk)) return;
         typename Level::Block& block = Level::block(args, tile.number);
         if (block.info.header == kConstBlock) return;
         const Box box = find_box(args.own.extents, Level::kLog, tile.index >> args.own.log_parts(), Level::kLogRow);

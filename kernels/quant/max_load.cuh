@@ -67,5 +67,6 @@ struct MaxLoader : BlockCodes<W, MaxLevel<W>, MaxLoadShared<W>> {
 template <typename W>
 __device__ __forceinline__ void quant_max_load(const CompressArgs<Chunk>& args) {
     extern __shared__ __align__(128) unsigned char bytes[];
+    if (has_other_fold(args, blockIdx.x / args.own.n_blocks)) return;
     MaxLoader<W>(args, *reinterpret_cast<MaxLoadShared<W>*>(bytes)).run();
 }

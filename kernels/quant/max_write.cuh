@@ -37,6 +37,7 @@ __device__ __forceinline__ void quant_max_write(const CompressArgs<Chunk>& args)
     extern __shared__ __align__(128) unsigned char bytes[];
     MaxWriteShared<W>& shared = *reinterpret_cast<MaxWriteShared<W>*>(bytes);
     const BlockOfAll tile(args.own, blockIdx.x);
+    if (has_other_fold(args, tile.chunk)) return;
     typename Level::Block& block = Level::block(args, tile.number);
     BlockInfo<W>& info = block.info;
     const u32 lane = lane_id(), log_unit = args.own.log_unit();

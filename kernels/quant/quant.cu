@@ -1,6 +1,7 @@
 // Entry points and launch parameters of the quant kernels. Their bodies are templates over the
 // word.
 
+#include "choose.cuh"
 #include "compress.cuh"
 #include "decompress.cuh"
 #include "range.cuh"
@@ -32,7 +33,12 @@ constexpr u32 kQuantCompressCtas = sizeof(W) == 4 ? kQuantCtasOfU32 : kQuantCtas
         quant_range_##name(const __grid_constant__ CompressArgs<Chunk> args) {                           \
         find_range<Word, kLogBlock>(args);                                                                        \
     }                                                                                                  \
-    extern "C" __device__ const LaunchInfo quant_range_##name##_info = quant_launch(kRangeThreads, sizeof(RangeShared<Word>));
+    extern "C" __device__ const LaunchInfo quant_range_##name##_info = quant_launch(kRangeThreads, sizeof(RangeShared<Word>));         \
+    extern "C" __global__ void __launch_bounds__(kChoiceThreads)                                       \
+        quant_choose_##name(const __grid_constant__ CompressArgs<QuantChoice> args) {                  \
+        choose_fold<Word>(args);                                                                       \
+    }                                                                                                  \
+    extern "C" __device__ const LaunchInfo quant_choose_##name##_info = kChoiceInfo;
 
 QUANT(u32, u32)
 QUANT(u64, u64)

@@ -342,8 +342,10 @@ CUresult cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t
     CALLED();
     *offset = 0;
     /* Size of the codecs' own parameters in bytes: stored 8, huffman and cci 16, quant 224, zfp 152,
-     * multigrid 216, all others 32. */
-    size_t own = strncmp(name, "stored_", 7) == 0    ? 8
+     * multigrid 216, all others 32; to choose folds 48, and 272 for quant. */
+    size_t own = strncmp(name, "lorenzo_choose_", 15) == 0 ? 48
+                 : strncmp(name, "quant_choose_", 13) == 0 ? 272
+                 : strncmp(name, "stored_", 7) == 0  ? 8
                  : strncmp(name, "huffman_", 8) == 0 ? 16
                  : strncmp(name, "cci_", 4) == 0     ? 16
                  : strncmp(name, "multigrid_", 10) == 0   ? 216
@@ -354,7 +356,7 @@ CUresult cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t
     *n_bytes = strncmp(name, "packing_", 8) == 0 ? 64
                : strncmp(name, "sparse_", 7) == 0 ? 104
                : is_region || strstr(name, "_decompress") != NULL ? 2232 + own + (is_region ? 1200 : 0)
-               : is_known(name) && strncmp(name, "selftest", 8) != 0 ? 2216 + own
+               : is_known(name) && strncmp(name, "selftest", 8) != 0 ? 2224 + own
                                                                      : 48;
     return index == 0 ? 0 : 1;
 }

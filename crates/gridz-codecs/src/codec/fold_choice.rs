@@ -6,19 +6,21 @@
 //! with fewer axes but long rows can be folded to one row: rows may be unlike each other, for
 //! example if each is another quantity, and then blocks of one row are better.
 //!
-//! An encoder takes samples, [`N_RUNS`] runs of consecutive elements, and adds up the bits of their
-//! differences along the axes of each fold, for some orders of prediction. Elements are predicted
-//! by those at the same distance before them in memory, also across the end of a row or plane. The
-//! fold with fewer bits is taken, unless there is hardly any difference. This takes about as long
-//! as to compress one block. `docs/writer.md` has the rules, `kernels/folds` the same for GPUs.
+//! An encoder takes samples, [`N_RUNS`] runs of consecutive elements. Each element is a number, its
+//! word or its code. The bits of the numbers' differences along the axes of each fold are added up,
+//! for some orders of prediction. Elements are predicted by those at the same distance before them
+//! in memory, also across the end of a row or plane. The fold with fewer bits is taken, unless
+//! there is hardly any difference. This takes about as long as to compress one block.
+//! `docs/writer.md` has the rules, `kernels/stage/fold_choice.cuh` the same for GPUs.
 
-use crate::codec::gpu::{Kernel, Names, Passes, names};
 use crate::cpu::isa::Isa;
 use crate::format::fold::Fold;
 use crate::stage::element::Element;
+use crate::stage::missing::MissingWords;
+use crate::stage::quantize::Numbers;
 use crate::stage::rows::{LANES, Simd, SimdWord, WithSimd, dispatch};
 use crate::stage::word::Word;
-use crate::types::{DType, Shape};
+use crate::types::Shape;
 
 /// The number of axes of codecs that choose.
 const RANK: usize = 3;
@@ -47,7 +49,8 @@ pub fn alternative(shape: &Shape) -> Option<Fold> {
 }
 
 crate::kernel_struct! {
-    /// How elements are compared (`FoldChoice` in `kernels/folds/folds.cu`). Of both folds, first
+    /// How elements are compared (`FoldChoice` in
+    /// `kernels/stage/fold_choice.cuh`). Of both folds, first
     /// that of [`Fold::Merge`]: the elements of a row and of a plane, or 0 if there is one row, or
     /// one plane.
     pub struct FoldChoice, size 48 {
@@ -60,11 +63,10 @@ crate::kernel_struct! {
     }
 }
 
-const KERNELS: [Names; 2] = [names!("folds_choose_u32"), names!("folds_choose_u64")];
-
 impl FoldChoice {
-    /// The choice for arrays of this type and shape between [`Fold::Merge`] and `other`.
-    pub fn new(dtype: DType, shape: &Shape, other: Fold) -> Self {
+    /// The choice for arrays of this shape, whose elements have this many parts, between
+    /// [`Fold::Merge`] and `other`.
+    pub fn new(shape: &Shape, n_parts: usize, other: Fold) -> Self {
         let (mut rows, mut planes) = ([0; 2], [0; 2]);
         for (i, fold) in [Fold::Merge, other].into_iter().enumerate() {
             match *fold.apply(shape, RANK).extents() {
@@ -73,19 +75,8 @@ impl FoldChoice {
                 _ => {}
             }
         }
-        let log2_parts = dtype.parts().1.ilog2();
+        let log2_parts = n_parts.ilog2();
         Self { n_elements: shape.n_elements(), rows, planes, log2_parts, other: other as u32 }
-    }
-
-    /// True if the other fold suits an array with these elements better. They are little-endian
-    /// numbers of type `dtype`.
-    pub fn takes_other(&self, dtype: DType, bytes: &[u8], level: Isa) -> bool {
-        let element = Element::of(dtype.parts().0).expect("codecs that choose a fold take numbers");
-        let costs = match element.word_bits() {
-            64 => dispatch::<u64, _>(level, Costs { choice: self, element, bytes }),
-            _ => dispatch::<u32, _>(level, Costs { choice: self, element, bytes }),
-        };
-        self.is_better(costs)
     }
 
     /// Compares the bits of both folds. Rows that need not be together are better apart.
@@ -93,22 +84,57 @@ impl FoldChoice {
         if self.other == Fold::Flat as u32 { 64 * other <= 65 * merged } else { 32 * other < 31 * merged }
     }
 
-    /// The pass that chooses on a GPU, for elements of type `dtype`.
-    pub fn passes(&self, dtype: DType) -> Passes {
-        let is_wide = Element::of(dtype.parts().0).is_some_and(|element| element.word_bits() == 64);
-        Passes::one("folds", Kernel::Always(KERNELS[usize::from(is_wide)]), [1, 0], self, 0)
+    /// The first element of a run of samples. Their distances vary, because rows and planes are
+    /// periodic.
+    #[inline(always)]
+    fn run_start(&self, run: u64) -> u64 {
+        let step = (self.n_elements - LANES as u64) / N_RUNS;
+        run * step + ((40503 * run % (1 << 16) * step) >> 16)
     }
 }
 
-/// Computes the bits of the samples with both folds.
-struct Costs<'a> {
-    choice: &'a FoldChoice,
-    element: Element,
-    bytes: &'a [u8],
+/// The samples of an array, or of the real parts of its elements.
+pub struct Samples<'a> {
+    /// What is to be chosen.
+    pub choice: &'a FoldChoice,
+    /// How a part of an element maps to a word.
+    pub element: Element,
+    /// All elements, little-endian.
+    pub bytes: &'a [u8],
+    /// Instructions that may be used.
+    pub level: Isa,
 }
 
-impl Costs<'_> {
-    /// The elements from number `at` on. Those before the first one are 0.
+/// The numbers that words are encoded as.
+pub trait ToNumbers<W: Word> {
+    /// Converts a row.
+    fn convert<S: Simd<W>>(&self, s: S, words: S::Row) -> S::Row;
+}
+
+/// Words are encoded as they are.
+pub struct Words;
+
+impl<W: Word> ToNumbers<W> for Words {
+    #[inline(always)]
+    fn convert<S: Simd<W>>(&self, _: S, words: S::Row) -> S::Row {
+        words
+    }
+}
+
+impl Samples<'_> {
+    /// True if the other fold suits the array better.
+    pub fn take_other<W: SimdWord>(&self, to_numbers: &impl ToNumbers<W>) -> bool {
+        self.choice.is_better(dispatch::<W, _>(self.level, Costs { samples: self, to_numbers }))
+    }
+
+    /// The least and the greatest place, in the order of the numbers, of samples that are finite
+    /// and not missing.
+    pub fn range<W: SimdWord>(&self, numbers: Numbers, missing: Option<&MissingWords<W>>) -> Option<[W; 2]> {
+        dispatch::<W, _>(self.level, Range { samples: self, numbers, missing })
+    }
+
+    /// The words of the elements `distance` before those from number `at` on. Before the first
+    /// element they are 0.
     #[inline(always)]
     fn load<W: Word, S: Simd<W>>(&self, s: S, at: u64, distance: u64) -> S::Row {
         let size = self.element.bytes;
@@ -121,8 +147,7 @@ impl Costs<'_> {
         while lane < LANES {
             let own = at + lane as u64;
             if own >= distance {
-                self.element
-                    .load(&self.bytes[(own - distance) as usize * pitch..][..size], &mut words[lane..=lane]);
+                self.element.load(&self.bytes[(own - distance) as usize * pitch..][..size], &mut words[lane..=lane]);
             }
             lane += 1;
         }
@@ -130,18 +155,63 @@ impl Costs<'_> {
     }
 }
 
-impl<W: SimdWord> WithSimd<W> for Costs<'_> {
+/// Finds the range of the samples.
+struct Range<'a, W> {
+    samples: &'a Samples<'a>,
+    numbers: Numbers,
+    missing: Option<&'a MissingWords<W>>,
+}
+
+impl<W: SimdWord> WithSimd<W> for Range<'_, W> {
+    type Output = Option<[W; 2]>;
+
+    #[inline(always)]
+    fn run<S: Simd<W>>(self, s: S) -> Option<[W; 2]> {
+        let (last, first) = (W::low_mask(W::BITS - 1), W::from_u64(1) << (W::BITS - 1));
+        let (mut least, mut most, mut any) = (s.splat(last), s.splat(first), 0);
+        let mut run = 0;
+        while run < N_RUNS {
+            let words = self.samples.load(s, self.samples.choice.run_start(run), 0);
+            let (places, mut counting) = self.numbers.places(s, words);
+            if let Some(missing) = self.missing {
+                counting &= missing.present(s, words);
+            }
+            least = s.select(counting, s.min_signed(least, places), least);
+            most = s.select(counting, s.max_signed(most, places), most);
+            any |= counting;
+            run += 1;
+        }
+        (any != 0).then(|| [s.lowest(least), s.highest(most)])
+    }
+}
+
+/// Computes the bits of the samples with both folds.
+struct Costs<'a, T> {
+    samples: &'a Samples<'a>,
+    to_numbers: &'a T,
+}
+
+impl<T> Costs<'_, T> {
+    /// The numbers of the elements that [`Samples::load`] loads.
+    #[inline(always)]
+    fn load<W: Word, S: Simd<W>>(&self, s: S, at: u64, distance: u64) -> S::Row
+    where
+        T: ToNumbers<W>,
+    {
+        self.to_numbers.convert(s, self.samples.load(s, at, distance))
+    }
+}
+
+impl<W: SimdWord, T: ToNumbers<W>> WithSimd<W> for Costs<'_, T> {
     type Output = [u64; 2];
 
     #[inline(always)]
     fn run<S: Simd<W>>(self, s: S) -> [u64; 2] {
-        let &FoldChoice { n_elements, rows, planes, .. } = self.choice;
-        let step = (n_elements - LANES as u64) / N_RUNS;
+        let &FoldChoice { rows, planes, .. } = self.samples.choice;
         let mut zeros = [[s.no_sum(); N_ORDERS]; 2];
         let mut run = 0;
         while run < N_RUNS {
-            // Not periodic, because rows and planes are.
-            let at = run * step + ((40503 * run % (1 << 16) * step) >> 16);
+            let at = self.samples.choice.run_start(run);
             let this = self.load(s, at, 0);
             let (one, two) = (self.load(s, at, 1), self.load(s, at, 2));
             let along_x = s.sub(this, one);
@@ -194,9 +264,23 @@ impl<W: SimdWord> WithSimd<W> for Costs<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::DType;
 
     fn shape(extents: &[u64]) -> Shape {
         Shape::new(extents).unwrap()
+    }
+
+    /// Whether the other fold is taken, at all levels.
+    fn take_other(dtype: DType, shape: &Shape, bytes: &[u8]) -> bool {
+        let (part, n_parts) = dtype.parts();
+        let (choice, element) = (FoldChoice::new(shape, n_parts, alternative(shape).unwrap()), Element::of(part).unwrap());
+        let mut all = Isa::all().map(|level| {
+            let samples = Samples { choice: &choice, element, bytes, level };
+            if element.word_bits() == 64 { samples.take_other::<u64>(&Words) } else { samples.take_other::<u32>(&Words) }
+        });
+        let first = all.next().unwrap();
+        assert!(all.all(|other| other == first), "{dtype:?} {shape:?}");
+        first
     }
 
     /// Whether the other fold is taken for the numbers of a function of the position, at all levels.
@@ -210,11 +294,7 @@ mod tests {
             bytes.extend(number(at).to_le_bytes());
         }
         let shape = shape(&extents);
-        let choice = FoldChoice::new(DType::F64, &shape, alternative(&shape).unwrap());
-        let mut all = Isa::all().map(|level| choice.takes_other(DType::F64, &bytes, level));
-        let first = all.next().unwrap();
-        assert!(all.all(|other| other == first));
-        first
+        take_other(DType::F64, &shape, &bytes)
     }
 
     #[test]
@@ -255,11 +335,7 @@ mod tests {
                 // Planes along the first axis are the same.
                 let plane = n_bytes / extents[0] as usize;
                 let bytes: Vec<u8> = (0..n_bytes).map(|i| (noise(&[(i % plane) as u64]) * 256.0) as u8).collect();
-                let choice = FoldChoice::new(dtype, &shape, alternative(&shape).unwrap());
-                let mut all = Isa::all().map(|level| choice.takes_other(dtype, &bytes, level));
-                let first = all.next().unwrap();
-                assert!(all.all(|other| other == first), "{dtype:?} {extents:?}");
-                n_taken += usize::from(first);
+                n_taken += usize::from(take_other(dtype, &shape, &bytes));
             }
         }
         assert_eq!(n_taken, 2 * 14);

@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 
 use crate::codec::CodecState;
+use crate::codec::fold_choice::FoldChoice;
 use crate::format::region::{self, FoldedRegion, MergedAxis};
 use crate::kernel_struct::KernelStruct;
 use crate::stage::missing::{MAX_FILLS, MissingWords};
@@ -30,6 +31,12 @@ pub enum Direction {
 pub trait GpuCodec: Sync {
     /// The passes for chunks like `chunks`.
     fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer;
+
+    /// The pass that chooses between two folds of each chunk (`kernels/stage/fold_choice.cuh`), for
+    /// codecs with an alternative fold.
+    fn choose_fold(&self, _choice: &FoldChoice, _chunks: &Chunks) -> Option<Passes> {
+        None
+    }
 
     /// The passes that decompress only a region. Their kernels also get a [`Region`], which has
     /// three axes. `compares`: they must verify checksums.
@@ -238,7 +245,7 @@ pub enum Scratch {
 }
 
 /// Maximum size in bytes of a codec's own argument struct.
-const MAX_ARGS: usize = 256;
+const MAX_ARGS: usize = 320;
 
 crate::kernel_struct! {
     /// The missing elements of a chunk, or of one part of complex elements (`Missing` in

@@ -32,6 +32,7 @@ pub mod third_party;
 pub mod zfp;
 
 pub use crate::codec::encode_params::EncodeParams;
+use crate::codec::fold_choice::FoldChoice;
 use crate::codec::mode::Mode;
 pub use crate::codec::state::CodecState;
 use crate::cpu::isa::Isa;
@@ -272,10 +273,15 @@ pub trait Codec: Sync {
     fn max_rank(&self) -> usize;
 
     /// The other fold that frames of arrays of this shape may have if [`Codec::plan`] folds them by
-    /// [`Fold::Merge`], with the same parameters. The engine chooses by the data
-    /// ([`fold_choice`]).
+    /// [`Fold::Merge`], with the same parameters. The engine asks
+    /// [`Codec::takes_other_fold`], or its kernels, which one to take.
     fn alternative_fold(&self, _shape: &Shape) -> Option<Fold> {
         None
+    }
+
+    /// True if the alternative fold suits these elements better, of a job with either fold.
+    fn takes_other_fold(&self, _choice: &FoldChoice, _job: &Job, _src: &[u8]) -> bool {
+        false
     }
 
     /// Plans how to encode such an array with these parameters. The codec's registry entry

@@ -7,6 +7,7 @@ use crate::stage::element::Element;
 use crate::stage::missing::MissingWords;
 use crate::stage::quantize::Numbers;
 use crate::stage::rows::{LANES, Simd, SimdWord, WithSimd, dispatch, first_lanes};
+use crate::stage::word::Word;
 
 /// Finds the range of elements.
 pub struct Ranger<'a> {
@@ -40,11 +41,16 @@ impl Ranger<'_> {
             let ranges = self.pool.map(pieces, look);
             ranges.into_iter().flatten().reduce(|a, b| [a[0].min_max_signed(b[0]).0, a[1].min_max_signed(b[1]).1])
         };
-        Ok(range.map_or(0.0, |[least, most]| {
-            let [least, most] = [least, most].map(|place| self.numbers.at_place(place));
-            product_down(self.numbers.difference_down(most, least), value)
-        }))
+        Ok(bound_of(self.numbers, range, value))
     }
+}
+
+/// The absolute bound: `value` times the range of numbers between these places; 0 without any.
+pub fn bound_of<W: Word>(numbers: Numbers, range: Option<[W; 2]>, value: f64) -> f64 {
+    range.map_or(0.0, |[least, most]| {
+        let [least, most] = [least, most].map(|place| numbers.at_place(place));
+        product_down(numbers.difference_down(most, least), value)
+    })
 }
 
 /// Finds the least and the greatest place of numbers, in the order of the numbers.

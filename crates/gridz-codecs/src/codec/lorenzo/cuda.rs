@@ -1,5 +1,6 @@
 //! lorenzo on a GPU: the kernels in `kernels/lorenzo`.
 
+use crate::codec::fold_choice::FoldChoice;
 use crate::codec::gpu::{self, Answer, Direction, GpuCodec, Kernel, Names, Passes, names};
 use crate::codec::lorenzo::layout::LOG2_SIZES;
 use crate::codec::lorenzo::{Chunk, Lorenzo, Mode};
@@ -20,6 +21,8 @@ const REGION: [[Names; 3]; 2] = [
     [names!("lorenzo_region_u32_12"), names!("lorenzo_region_u32_13"), names!("lorenzo_region_u32_14")],
     [names!("lorenzo_region_u64_12"), names!("lorenzo_region_u64_13"), names!("lorenzo_region_u64_14")],
 ];
+
+const CHOOSE: [Names; 2] = [names!("lorenzo_choose_u32"), names!("lorenzo_choose_u64")];
 
 crate::kernel_struct! {
     /// The array, with leading extents of 1, and the base-2 logarithm of the parts of an element.
@@ -49,6 +52,12 @@ impl GpuCodec for Lorenzo {
             Direction::Decompress => DECOMPRESS[of_word][of_size],
         };
         run(chunks, names, layout.n_blocks() as u64)
+    }
+
+    fn choose_fold(&self, choice: &FoldChoice, chunks: &gpu::Chunks) -> Option<Passes> {
+        let &Chunk { element, .. } = chunks.layout.get();
+        let names = CHOOSE[usize::from(element.word_bits() == 64)];
+        Some(Passes::one("lorenzo", Kernel::Always(names), [1, 0], choice, 0))
     }
 
     /// Blocks have their own checksums.

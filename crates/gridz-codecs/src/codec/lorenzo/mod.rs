@@ -24,8 +24,9 @@ mod mask;
 mod max;
 pub mod params;
 
+use crate::codec::fold_choice::{self, FoldChoice, Samples, Words};
 use crate::codec::{
-    BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, fold_choice, not_written,
+    BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, not_written,
 };
 use crate::error::Result;
 use crate::format::checksum::Checksum;
@@ -63,6 +64,15 @@ impl Codec for Lorenzo {
 
     fn alternative_fold(&self, shape: &Shape) -> Option<Fold> {
         fold_choice::alternative(shape)
+    }
+
+    fn takes_other_fold(&self, choice: &FoldChoice, job: &Job, src: &[u8]) -> bool {
+        let &Chunk { element, .. } = job.layout.get();
+        let samples = Samples { choice, element, bytes: src, level: job.level };
+        match element.word_bits() {
+            64 => samples.take_other::<u64>(&Words),
+            _ => samples.take_other::<u32>(&Words),
+        }
     }
 
     fn plan(&self, array: &Array, encode_params: &EncodeParams) -> Decision {

@@ -1,5 +1,6 @@
 //! quant on a GPU: the kernels in `kernels/quant`.
 
+use crate::codec::fold_choice::FoldChoice;
 use crate::codec::gpu::{Answer, Chunks, Direction, GpuCodec, Kernel, MissingArgs, Names, Pass, Passes, names};
 use crate::codec::mode::Mode;
 use crate::codec::quant::block::MAX_PARTS;
@@ -35,6 +36,8 @@ const MAX_DECOMPRESS: [Names; 2] = [names!("quant_max_decompress_u32"), names!("
 const MAX_DECOMPRESS_SHORT: Names = names!("quant_max_decompress_short");
 const MAX_REGION: [Names; 2] = [names!("quant_max_region_u32"), names!("quant_max_region_u64")];
 
+const CHOOSE: [Names; 2] = [names!("quant_choose_u32"), names!("quant_choose_u64")];
+
 /// The kernel modules of the levels.
 const FAST: &str = "quant";
 const DENSE_COMPRESS: &str = "quant_dense_compress";
@@ -55,7 +58,23 @@ crate::kernel_struct! {
     }
 }
 
+crate::kernel_struct! {
+    /// The choice between two folds, and how elements become codes (`QuantChoice` in
+    /// `kernels/quant/choose.cuh`).
+    struct QuantChoice, size 272 {
+        choice: FoldChoice,
+        asked: Asked,
+    }
+}
+
 impl GpuCodec for Quant {
+    fn choose_fold(&self, &choice: &FoldChoice, chunks: &Chunks) -> Option<Passes> {
+        let chunk: &Chunk = chunks.layout.get();
+        let names = CHOOSE[usize::from(chunk.element.word_bits() == 64)];
+        let args = QuantChoice { choice, asked: asked(chunks, Times::default()) };
+        Some(Passes::one(FAST, Kernel::Always(names), [1, 0], &args, 0))
+    }
+
     /// A relative bound needs a pass that finds the range; it shares the working memory of
     /// compression.
     fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
@@ -154,8 +173,8 @@ fn several(chunks: &Chunks, fatbin: &'static str, first: Names, after: &[Names])
     passes.then(after.iter().map(|&names| Pass { kernel: Kernel::Always(names), ..first }))
 }
 
-/// One pass over `n_tiles` blocks, by a kernel of the module `fatbin`.
-fn passes(chunks: &Chunks, direction: Direction, fatbin: &'static str, names: Names, n_tiles: u64) -> Passes {
+/// The description of chunks for kernels.
+fn asked(chunks: &Chunks, times: Times) -> Asked {
     let chunk: &Chunk = chunks.layout.get();
     let (mut extents, from) = ([1; 3], chunks.shape.extents());
     extents[3 - from.len()..].copy_from_slice(from);
@@ -165,14 +184,8 @@ fn passes(chunks: &Chunks, direction: Direction, fatbin: &'static str, names: Na
         _ => args_of(chunk.missing::<u32>()),
     };
     let kind = u8::from(!asked.missing.is_none()) | u8::from(chunk.layout.parts() > 1) << 1;
-    let (times, tile_bytes) = if asked.level == QuantLevel::Max {
-        let times = Times::of(chunk);
-        (times, times.tile_bytes(direction, chunk.element.word_bits() as usize / 8))
-    } else {
-        (Times::default(), 0)
-    };
     let how = [asked.log2_unit, asked.mode.id(), kind, chunk.number.id()];
-    let args = Asked {
+    Asked {
         extents,
         // A layout has fewer than 2^32 blocks.
         n_blocks: chunk.layout.n_blocks() as u32,
@@ -181,7 +194,19 @@ fn passes(chunks: &Chunks, direction: Direction, fatbin: &'static str, names: Na
         missing,
         n_times: times.n_times as u32,
         n_cells: times.n_cells as u32,
+    }
+}
+
+/// One pass over `n_tiles` blocks, by a kernel of the module `fatbin`.
+fn passes(chunks: &Chunks, direction: Direction, fatbin: &'static str, names: Names, n_tiles: u64) -> Passes {
+    let chunk: &Chunk = chunks.layout.get();
+    let (times, tile_bytes) = if chunk.asked.level == QuantLevel::Max {
+        let times = Times::of(chunk);
+        (times, times.tile_bytes(direction, chunk.element.word_bits() as usize / 8))
+    } else {
+        (Times::default(), 0)
     };
+    let args = asked(chunks, times);
     let passes = Passes::one(fatbin, Kernel::Always(names), [n_tiles, 0], &args, chunk.layout.table_bytes() as u64);
     Passes { first: Pass { tile_bytes, ..passes.first }, ..passes }
 }

@@ -18,6 +18,7 @@ pub mod params;
 
 use std::marker::PhantomData;
 
+use crate::codec::fold_choice::{self, FoldChoice, Samples, ToNumbers, Words};
 use crate::codec::mode::Mode;
 use crate::codec::{
     BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, Promise, not_written,
@@ -37,8 +38,8 @@ use crate::stage::byte_groups::Widths;
 use crate::stage::element::Element;
 use crate::stage::entropy::contexts;
 use crate::stage::missing::MissingWords;
-use crate::stage::quantize::{Numbers, Quantizer};
-use crate::stage::range::Ranger;
+use crate::stage::quantize::{Coded, Numbers, Quantizer};
+use crate::stage::range::{Ranger, bound_of};
 use crate::stage::rows::{Simd, SimdWord};
 use crate::stage::word::Word;
 use crate::types::{Array, DType, Shape};
@@ -59,6 +60,19 @@ impl Codec for Quant {
         MAX_RANK
     }
 
+    fn alternative_fold(&self, shape: &Shape) -> Option<Fold> {
+        fold_choice::alternative(shape)
+    }
+
+    fn takes_other_fold(&self, choice: &FoldChoice, job: &Job, src: &[u8]) -> bool {
+        let chunk: &Chunk = job.layout.get();
+        let samples = Samples { choice, element: chunk.element, bytes: src, level: job.level };
+        match chunk.element.word_bits() {
+            64 => take_other::<u64>(chunk, &samples),
+            _ => take_other::<u32>(chunk, &samples),
+        }
+    }
+
     fn plan(&self, array: &Array, encode_params: &EncodeParams) -> Decision {
         let refuse = |text: String| Decision::Refuse(Error::unsupported(text));
         let (dtype, name) = (array.dtype(), array.dtype().name());
@@ -76,13 +90,17 @@ impl Codec for Quant {
         }
         let fold = Fold::Merge;
         let shape = fold.apply(array.shape(), MAX_RANK);
+        let other_shape = self.alternative_fold(array.shape()).map(|fold| fold.apply(array.shape(), MAX_RANK));
         for log2_unit in LOG2_UNITS {
             let asked = match Asked::new(encode_params, dtype, log2_unit) {
                 Ok(asked) => asked,
                 Err(error) => return Decision::Refuse(error),
             };
             if let Some(chunk) = Chunk::new(dtype, &shape, asked) {
-                let (bound, params) = (chunk.layout.payload_bound(), asked.to_params());
+                let (mut bound, params) = (chunk.layout.payload_bound(), asked.to_params());
+                if let Some(other) = other_shape.as_ref().and_then(|shape| Chunk::new(dtype, shape, asked)) {
+                    bound = bound.max(other.layout.payload_bound());
+                }
                 return Decision::Take(Plan { fold, params, bound, layout: CodecState::new(chunk) });
             }
         }
@@ -260,6 +278,39 @@ impl<W: SimdWord> Coder<W> {
             "a quant block is damaged: it has {} bytes, but at most {most} are possible",
             block.len()
         )))
+    }
+}
+
+/// Whether the other fold suits a chunk better, of which there are samples. Their range stands for
+/// that of the chunk.
+fn take_other<W: SimdWord>(chunk: &Chunk, samples: &Samples) -> bool {
+    let _ieee = Ieee::begin();
+    let Asked { mode, value, .. } = chunk.asked;
+    let missing = chunk.missing::<W>();
+    let missing = missing.as_ref().map(|[first, _]| first);
+    let bound = if mode == Mode::Rel {
+        let numbers = Numbers::of(chunk.number);
+        bound_of(numbers, samples.range(numbers, missing), value)
+    } else {
+        value
+    };
+    match Coder::<W>::new(chunk, bound).coding.quantizer {
+        Some(quantizer) => samples.take_other(&Codes { quantizer, missing }),
+        None => samples.take_other::<W>(&Words),
+    }
+}
+
+/// Words are encoded as codes. Those without a code count as 0.
+struct Codes<'a, W> {
+    quantizer: Quantizer<W>,
+    missing: Option<&'a MissingWords<W>>,
+}
+
+impl<W: Word> ToNumbers<W> for Codes<'_, W> {
+    #[inline(always)]
+    fn convert<S: Simd<W>>(&self, s: S, words: S::Row) -> S::Row {
+        let Coded { codes, are_coded, .. } = block::code_row(s, &self.quantizer, words, self.missing);
+        s.select_or_zero(are_coded, codes)
     }
 }
 
