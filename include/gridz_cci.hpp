@@ -55,7 +55,7 @@ template <class T> struct Element {
     T value;
 };
 
-// The tables of a frame, as SPEC.md describes them under "Sparse matrices".
+// The tables of a frame, as SPARSE.md describes them.
 namespace layout {
 
 struct Slice {

@@ -35,6 +35,7 @@ plugin=$PLUGINDIR/libh5gridz.so
 
 headers="gridz.h gridz.hpp gridz_cci.hpp gridz_hdf5.h gridz.f90 gridz_cci.f90 gridz_hdf5.f90 gridz_bulk.f90"
 documents="LICENSE-MIT LICENSE-APACHE CHANGELOG.md docs/*.md docs/tutorial.ipynb docs/images/* docs/ratio-speed-*.svg docs/results/* examples/c/* examples/checkpoint/* examples/mpi/* examples/sparse/* examples/adios2/* plugin/adios2/*"
+formats="SPEC.md SPARSE.md CD_VALUES.md"
 
 # Every file and link that belongs to gridz.
 everything() {
@@ -43,7 +44,7 @@ everything() {
     done
     for name in config config-version; do echo "$cmake/gridz-$name.cmake"; done
     for name in $headers; do echo "$include/$name"; done
-    for name in $documents SPEC.md; do echo "$doc/$name"; done
+    for name in $documents $formats; do echo "$doc/$name"; done
     echo "$man/gridz.3"
     echo "$plugin"
 }
@@ -99,7 +100,7 @@ install_all() {
     install -m 644 "$built/libgridz.a" "$DESTDIR$lib/libgridz.a"
     for name in $headers; do install -m 644 "include/$name" "$DESTDIR$include/$name"; done
     for name in $documents; do install -m 644 "$name" "$DESTDIR$doc/$name"; done
-    install -m 644 src/format/SPEC.md "$DESTDIR$doc/SPEC.md"
+    for name in $formats; do install -m 644 "src/format/$name" "$DESTDIR$doc/$name"; done
     install -m 644 docs/gridz.3 "$DESTDIR$man/gridz.3"
     for name in gridz gridz-static; do fill "packaging/$name.pc.in" "$lib/pkgconfig/$name.pc" prefix; done
     for name in config config-version; do

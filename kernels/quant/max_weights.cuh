@@ -3,7 +3,7 @@
 // gives the reasons. Called by all threads of a CTA; some steps run on a single warp.
 //
 // All sums are of integers, so their order does not matter. Linear systems are solved in single
-// operations of binary64, in the order given by SPEC.md.
+// operations of binary64, in the order given by docs/writer.md.
 
 #pragma once
 

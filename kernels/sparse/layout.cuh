@@ -1,4 +1,4 @@
-// The tables of a sparse matrix: src/format/SPEC.md, "Sparse matrices". The structs are also in
+// The tables of a sparse matrix: src/format/SPARSE.md. The structs are also in
 // crates/gridz-sparse/src/layout.rs.
 
 #pragma once

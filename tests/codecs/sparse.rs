@@ -95,7 +95,7 @@ fn join<T: Element>(ring: Semiring, a: T, b: T) -> T {
     }
 }
 
-/// A row's product as defined in `SPEC.md`: from the first element to the last, or in 32 sums for
+/// A row's product as defined in `SPARSE.md`: from the first element to the last, or in 32 sums for
 /// each 4096 elements.
 fn row_product<T: Element>(ring: Semiring, row: &[(usize, T)], is_long: bool, x: impl Fn(usize) -> T) -> T {
     let sum = |elements: &mut dyn Iterator<Item = &(usize, T)>| {

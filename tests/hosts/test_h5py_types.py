@@ -258,7 +258,7 @@ def test_references(tmp_path):
 
 
 def described(dataset):
-    """Element type, byte order and element size in the stored cd_values (SPEC.md)."""
+    """Element type, byte order and element size in the stored cd_values (CD_VALUES.md)."""
     values = dataset.id.get_create_plist().get_filter_by_id(GRIDZ)[1]
     return values[2] & 0xFF, values[2] >> 8 & 0xFF, values[3]
 

@@ -75,7 +75,7 @@ def test_the_default_and_what_it_stands_for_write_the_same_bytes(tmp_path):
 
 @pytest.mark.parametrize(("values", "spec"), ALLOWED_VALUES)
 def test_what_is_stored(tmp_path, values, spec):
-    # The record, as in SPEC.md: magic and version, codec and mode and level, type and order and
+    # The record, as in CD_VALUES.md: magic and version, codec and mode and level, type and order and
     # rank, element size, the mode's value, extents of the chunk.
     create(tmp_path / "x.h5", values)
     stored = stored_values(tmp_path / "x.h5")
@@ -100,7 +100,7 @@ def test_what_is_stored(tmp_path, values, spec):
 
 @pytest.mark.parametrize("values", [None, (), (2,), (2, 0), (2, 0, 0)])
 def test_the_level_is_stored_as_what_was_in_force(tmp_path, values):
-    # SPEC.md: codec and level, never "default", so that a later default does not change old datasets.
+    # docs/writer.md: codec and level, never "default", so that a later default does not change old datasets.
     create(tmp_path / "x.h5", values)
     assert stored_values(tmp_path / "x.h5")[1] == LORENZO | FAST << 16
 

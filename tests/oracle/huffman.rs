@@ -1,4 +1,5 @@
-//! A second encoder of `huffman`, written from `SPEC.md` alone. It finds the order of a lane's words
+//! A second encoder of `huffman`, written from `SPEC.md` and `docs/writer.md`
+//! alone. It finds the order of a lane's words
 //! by simulating the reader.
 
 use gridz::{Array, ByteOrder, DType, Shape};

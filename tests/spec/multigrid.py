@@ -14,7 +14,7 @@ from parts import Bytes, check, check_missing, checksum, fold, known
 
 RANK, EXPANSION = 4, 1 << 16
 TYPES = {"float32": ("<f4", "<u4", 1.5 * 2.0**23), "float64": ("<f8", "<u8", 1.5 * 2.0**52)}
-"""Element type, word type and M of SPEC.md."""
+"""Element type, word type and `magic` of SPEC.md."""
 ABS, REL, RMS = 1, 2, 6
 RAW, DENSE, ZEROS = range(3)
 UNIT, LOG2_BLOCK, ROW = 4, 16, 32

@@ -13,7 +13,7 @@ from parts import Bytes, check, check_missing, checksum, known
 
 RANK, EXPANSION = 3, 1 << 16
 PARTS = {"complex64": "float32", "complex128": "float64"}
-# P of SPEC.md
+# M + 1 of SPEC.md
 FLOATS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 ABS, REL, PWREL = 1, 2, 5
 RAW, CONST = 0x8000, 0x8001
@@ -174,7 +174,7 @@ def zones(dtype, bound):
 
 
 def number(s, t, j, a):
-    """N(j, a) of SPEC.md."""
+    """index(j, v) of SPEC.md."""
     r = a - t[j]
     n = np.rint(r * (1 / s[j]))
     rest = r - n * s[j]

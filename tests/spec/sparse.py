@@ -1,4 +1,4 @@
-"""Frames of sparse matrices, by the section "Sparse matrices" of src/format/SPEC.md; see decode.py."""
+"""Frames of sparse matrices, by src/format/SPARSE.md; see decode.py."""
 
 import struct
 from collections import namedtuple

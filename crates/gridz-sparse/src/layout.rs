@@ -1,5 +1,5 @@
-//! Layout of a sparse matrix, which is the same in memory and in a frame: the tables of `SPEC.md`,
-//! "Sparse matrices".
+//! Layout of a sparse matrix, which is the same in memory and in a frame: the tables of
+//! `src/format/SPARSE.md`.
 //!
 //! A *slice* is a group of 32 rows, one in each *lane*. The elements of a slice at a *step*, one
 //! per row, are contiguous. Each step has a mask of the lanes that have an element. So a CPU

@@ -2,7 +2,7 @@
 //!
 //! The idea is that of O. S. Lawlor, "In-memory data compression for sparse matrices", IA3 2013,
 //! but the layout differs: CPU vectors and GPU warps decode it with very few instructions.
-//! `SPEC.md`, "Sparse matrices", describes the format.
+//! `src/format/SPARSE.md` describes the format.
 //!
 //! - `layout`: the tables, and the order of rows in them; `frame`, `bytes`: all tables in one
 //!   allocation

@@ -14,7 +14,7 @@ pub struct Dictionary {
     r: Vec<u64>,
 }
 
-/// D(k) of SPEC.md.
+/// entries(k) of docs/writer.md.
 fn n_different(values: &[i64], k: u32) -> usize {
     values.iter().map(|v| v >> k).collect::<BTreeSet<i64>>().len()
 }
@@ -24,7 +24,7 @@ fn index_bits(n_entries: usize) -> u32 {
 }
 
 impl Dictionary {
-    /// `best_bits` is B of SPEC.md.
+    /// `best_bits` is that of docs/writer.md.
     pub fn of(values: &[i64], w: u32, best_bits: usize) -> Option<Self> {
         let m = values.len();
         let bits = |k: u32, d: usize| m * (k + index_bits(d)) as usize;

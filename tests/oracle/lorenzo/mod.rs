@@ -1,4 +1,4 @@
-//! A second encoder of `lorenzo`, written from `SPEC.md` alone.
+//! A second encoder of `lorenzo`, written from `SPEC.md` and `docs/writer.md` alone.
 //!
 //! Every step follows the definition, one number at a time. Nothing is optimized, and no code is
 //! shared with the crate. Words and derived values are in two's complement in i64, whatever their

@@ -54,7 +54,7 @@ impl Codes {
 #[derive(Clone, Copy)]
 pub struct Float {
     dtype: DType,
-    /// P of SPEC.md.
+    /// M + 1 of SPEC.md.
     p: u32,
     bits: u32,
 }
@@ -158,7 +158,7 @@ impl Zones {
         Some(zones)
     }
 
-    /// N(j, a) of SPEC.md.
+    /// index(j, v) of SPEC.md.
     fn number(&self, j: usize, a: f64) -> f64 {
         let rounded = |result| self.float.rounded(result);
         let s = self.s[j];

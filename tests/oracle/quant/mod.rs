@@ -1,4 +1,4 @@
-//! A second encoder of `quant`, written from `SPEC.md` alone.
+//! A second encoder of `quant`, written from `SPEC.md` and `docs/writer.md` alone.
 //!
 //! Every step follows the definition, one number at a time. Parts that the text takes from `lorenzo`
 //! use lorenzo's oracle.

@@ -1,5 +1,5 @@
-//! The record that is stored with a dataset in the filter's cd_values. `format/SPEC.md`, section
-//! "Stored cd_values", fixes its layout.
+//! The record that is stored with a dataset in the filter's cd_values. `format/CD_VALUES.md`
+//! fixes its layout.
 //!
 //! The record holds the resolved request, so that a later default never changes an old dataset. It
 //! also describes a chunk, so that encoding need not query libhdf5.
