@@ -6,7 +6,7 @@
 
 // Defines the kernels for one element size. Their names end with `name`.
 #define HUFFMAN(name, Type)                                                                                                                         \
-    extern "C" __global__ void __launch_bounds__(kChooseThreads, 4) huffman_choose_##name(const __grid_constant__ CompressArgs<Flat> args) {     \
+    extern "C" __global__ void __launch_bounds__(kChooseThreads, 8) huffman_choose_##name(const __grid_constant__ CompressArgs<Flat> args) {     \
         huffman_choose<Type>(args);                                                                                                                 \
     }                                                                                                                                               \
     extern "C" __device__ const LaunchInfo huffman_choose_##name##_info = huffman_launch<Type>(kChooseThreads, sizeof(ChooseShared<Type>), 0);      \

@@ -74,23 +74,29 @@ struct BlockNumbers {
         const u32 at = min(i, m - 1), own = element(at);
         return are_differences ? difference(own, at > 0 ? element(at - 1) : 0) : number(own);
     }
-    // Loads kUnit elements from `first` on, which must all exist, and the element before them.
-    // `first` is a multiple of kUnit.
-    __device__ __forceinline__ void load(u32 first, u32 (&own)[kUnit], u32& before) const {
-        before = first > 0 ? element(first - 1) : 0;
+    // kUnit elements, in native byte order, and the element before them; 0 for the first element.
+    struct Unit {
+        uint4 words;
+        u32 before;
+    };
+    // Loads the unit from `first` on, which is a multiple of kUnit. If it is not whole, the unit is
+    // not used.
+    __device__ __forceinline__ Unit load(u32 first) const {
+        Unit unit = {};
+        if (unlikely(first + kUnit > m)) return unit;
+        unit.before = first > 0 ? element(first - 1) : 0;
         if (likely(reinterpret_cast<u64>(elements) % kUnitBytes == 0 && !swaps)) {
-            const uint4 unit = *reinterpret_cast<const uint4*>(elements + first);
-            const u32 words[4] = {unit.x, unit.y, unit.z, unit.w};
-#pragma unroll
-            for (u32 k = 0; k < kUnit; ++k) own[k] = words[k * sizeof(T) / 4] >> k * sizeof(T) % 4 * 8 & low_bits(0u, 8 * sizeof(T));
+            unit.words = *reinterpret_cast<const uint4*>(elements + first);
         } else {
+            u32 words[4] = {};
 #pragma unroll
-            for (u32 k = 0; k < kUnit; ++k) own[k] = element(first + k);
+            for (u32 k = 0; k < kUnit; ++k) words[k * sizeof(T) / 4] |= element(first + k) << k * sizeof(T) % 4 * 8;
+            unit.words = make_uint4(words[0], words[1], words[2], words[3]);
         }
+        return unit;
     }
-    // Computes kUnit numbers from `first` on. `first` is a multiple of kUnit. Past the end, the
-    // last number repeats.
-    __device__ __forceinline__ void numbers(u32 first, bool are_differences, u32 (&of)[kUnit]) const {
+    // Computes the numbers of the unit from `first` on. Past the end, the last number repeats.
+    __device__ __forceinline__ void numbers(const Unit& unit, u32 first, bool are_differences, u32 (&of)[kUnit]) const {
         if (unlikely(first + kUnit > m)) {
 #pragma unroll 1
             for (u32 k = 0; k < kUnit; ++k) {
@@ -100,10 +106,14 @@ struct BlockNumbers {
             }
             return;
         }
-        u32 own[kUnit], before;
-        load(first, own, before);
+        const u32 words[4] = {unit.words.x, unit.words.y, unit.words.z, unit.words.w};
+        u32 before = unit.before;
 #pragma unroll
-        for (u32 k = 0; k < kUnit; ++k) of[k] = are_differences ? difference(own[k], k > 0 ? own[k - 1] : before) : number(own[k]);
+        for (u32 k = 0; k < kUnit; ++k) {
+            const u32 own = words[k * sizeof(T) / 4] >> k * sizeof(T) % 4 * 8 & low_bits(0u, 8 * sizeof(T));
+            of[k] = are_differences ? difference(own, before) : number(own);
+            before = own;
+        }
     }
 };
 

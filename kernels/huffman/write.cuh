@@ -13,6 +13,7 @@ constexpr u32 kWriteThreads = 2 * kWarp;
 
 template <typename T>
 struct WriteShared {
+    alignas(16) u32 batch[BlockNumbers<T>::kUnit * kWarp];  // codes of the next rows
     u32 codes[Symbols<T>::kCount];
     u32 bitmap[HuffmanBlock<T>::kRows / 32];
 };
@@ -20,7 +21,8 @@ struct WriteShared {
 template <typename T>
 struct HuffmanWriter {
     using Symbol = Symbols<T>;
-    static constexpr u32 kBatch = 8;  // rows that are loaded together
+    // Rows whose codes are looked up together; a lane looks up a unit of numbers.
+    static constexpr u32 kBatch = BlockNumbers<T>::kUnit;
 
     WriteShared<T>& shared;
     HuffmanBlock<T>& block;
@@ -34,9 +36,11 @@ struct HuffmanWriter {
 
     __device__ __forceinline__ void run() const {
         if ((block.kind & 0xff) != kCodesBlock) return;
-        for (u32 symbol = threadIdx.x; symbol < Symbol::kCount; symbol += kWriteThreads) shared.codes[symbol] = block.section.longest ? block.section.codes[symbol] : 0;
-        for (u32 i = threadIdx.x; i < HuffmanBlock<T>::kRows / 32; i += kWriteThreads) shared.bitmap[i] = block.bitmap[i];
         const SectionHead head(block.head);
+        for (u32 symbol = threadIdx.x; symbol < Symbol::kCount; symbol += kWriteThreads) {
+            shared.codes[symbol] = block.section.longest && symbol - head.lowest < head.n_symbols ? block.section.codes[symbol] : 0;
+        }
+        for (u32 i = threadIdx.x; i < HuffmanBlock<T>::kRows / 32; i += kWriteThreads) shared.bitmap[i] = block.bitmap[i];
         u32* const words = reinterpret_cast<u32*>(block.bytes);
         const u32 tails = kBlockHead + head.tails(n_rows);
         // Tails are added to zeros, and zeros fill the last unit.
@@ -54,47 +58,35 @@ struct HuffmanWriter {
         if (warp_id() == 0) write_tails(words, block.n_units * (kUnitBytes / 4), 8 * tails);
     }
 
-    __device__ __forceinline__ bool is_left_out(u32 row) const { return shared.bitmap[row / 32] >> row % 32 & 1; }
-
-    // The lane's elements of the last kBatch rows before row `end`, and of the row before these, in
-    // descending order. Past the last element of the block, this element repeats. Before row 0, row
-    // 0 repeats.
-    struct Rows {
-        u32 of[kBatch + 1];
-    };
-    __device__ __forceinline__ Rows load(u32 end) const {
-        Rows rows;
-#pragma unroll
-        for (u32 k = 0; k <= kBatch; ++k) {
-            const u32 row = end - min(end, k + 1);
-            rows.of[k] = numbers.element(min(row * kRow + lane_id(), numbers.m - 1));
-        }
-        return rows;
-    }
-    // The lane's number in row `row`, given its elements in this row and in the previous one.
-    __device__ __forceinline__ u32 number_of(u32 row, u32 element, u32 row_before) const {
-        if (!are_differences) return numbers.number(element);
-        const u32 before = __shfl_up_sync(kAllLanes, element, 1), last = __shfl_sync(kAllLanes, row_before, kWarp - 1);
-        const u32 number = numbers.difference(element, lane_id() > 0 ? before : row > 0 ? last : 0);
-        // Past the last number of the block, this number repeats.
-        return row + 1 < n_rows ? number : __shfl_sync(kAllLanes, number, min(lane_id(), (numbers.m - 1) % kRow));
-    }
     // Writes the words of all lanes, from the last row to the first. Called by a warp.
     __device__ __forceinline__ void write_words(u32 n_words) const {
         LaneWriter writer(block.section.lane_counts[lane_id()], block.section.longest, reinterpret_cast<unsigned short*>(block.bytes + kUnitBytes), n_words);
-        Rows rows = load(n_rows);
+        const u32 batch = shared_address(shared.batch), n_batches = (n_rows + kBatch - 1) / kBatch;
+        auto unit = numbers.load(((n_batches - 1) * kWarp + lane_id()) * kBatch);
 #pragma unroll 1
-        for (u32 end = n_rows; end > 0;) {
-            // The next rows are loaded meanwhile.
-            const u32 n = min(end, kBatch);
-            const Rows next = load(end - n);
+        for (u32 i = n_batches; i-- > 0;) {
+            const u32 first_row = i * kBatch;
+            u32 of[kBatch];
+            numbers.numbers(unit, (i * kWarp + lane_id()) * kBatch, are_differences, of);
 #pragma unroll
-            for (u32 k = 0; k < kBatch; ++k) {
-                if (k >= n) break;
-                const u32 row = end - 1 - k, code = shared.codes[Symbol::of(number_of(row, rows.of[k], rows.of[k + 1]))];
-                if (!is_left_out(row)) writer.put(code);
+            for (u32 k = 0; k < kBatch; ++k) of[k] = shared.codes[Symbol::of(of[k])];
+#pragma unroll
+            for (u32 k = 0; k < kBatch; k += 4) store_shared_16(batch + 4 * (lane_id() * kBatch + k), make_uint4(of[k], of[k + 1], of[k + 2], of[k + 3]));
+            __syncwarp();
+            // The next unit is loaded meanwhile.
+            if (i > 0) unit = numbers.load(((i - 1) * kWarp + lane_id()) * kBatch);
+            // The rows of a batch are in one word of the bitmap.
+            const u32 n = min(n_rows - first_row, kBatch), left_out = shared.bitmap[first_row / 32] >> first_row % 32;
+            if (likely(n == kBatch && (left_out & low_bits(0u, kBatch)) == 0)) {
+#pragma unroll
+                for (u32 k = kBatch; k-- > 0;) writer.put(load_shared_4(batch + 4 * (k * kRow + lane_id())));
+            } else {
+#pragma unroll 1
+                for (u32 k = n; k-- > 0;) {
+                    if (!(left_out >> k & 1)) writer.put(load_shared_4(batch + 4 * (k * kRow + lane_id())));
+                }
             }
-            rows = next, end -= n;
+            __syncwarp();
         }
         writer.finish();
     }

@@ -13,19 +13,19 @@
 template <u32 kSymbols, u32 kThreads>
 struct CodeLengths {
     static constexpr u32 kSymbolBits = 12, kMost = 1u << kSymbolBits;
-    static constexpr u32 power_of_two(u32 n) { return n <= 1 ? 1 : 2 * power_of_two((n + 1) / 2); }
-    static constexpr u32 kLeaves = power_of_two(kSymbols);
     static_assert(kSymbols <= kMost, "a leaf is its weight and its symbol");
 
-    u32 counts[kSymbols];   // occurrences of each symbol
-    u32 leaves[kLeaves];    // weight in the bits above the symbol
-    u32 weights[kSymbols];  // of merged nodes
+    union {
+        u32 counts[kSymbols];   // occurrences of each symbol
+        u32 weights[kSymbols];  // of merged nodes
+    };
+    u32 leaves[kSymbols];  // weight in the bits above the symbol
     unsigned short taken[kSymbols];   // leaves consumed before each node was built
     unsigned char lengths[kSymbols];  // the result; 0 for symbols that do not occur
     u32 n_leaves;
 
-    // Computes the lengths for the counted symbols. Called by all threads after a barrier; contains
-    // barriers, one at the end.
+    // Computes the lengths for the counted symbols; overwrites the counts. Called by all threads
+    // after a barrier; contains barriers, one at the end.
     __device__ __forceinline__ void find(u32 max_bits) {
         if (threadIdx.x == 0) n_leaves = 0;
         __syncthreads();
@@ -56,19 +56,22 @@ struct CodeLengths {
         }
     }
 
-    // Sorts n leaves with a bitonic network. Contains barriers.
+    // Sorts n leaves with a bitonic network all of whose comparisons are in the same direction, so
+    // that leaves past the end need not exist. Contains barriers.
     __device__ __forceinline__ void sort(u32 n) {
         const u32 padded = 1u << (32 - __clz(n - 1));
-        for (u32 i = n + threadIdx.x; i < padded; i += kThreads) leaves[i] = ~0u;
-        __syncthreads();
 #pragma unroll 1
         for (u32 sorted = 2; sorted <= padded; sorted *= 2) {
 #pragma unroll 1
             for (u32 step = sorted / 2; step > 0; step /= 2) {
+                // The first step compares with the mirror image.
+                const u32 mirror = step == sorted / 2 ? sorted - 1 : step;
 #pragma unroll 1
                 for (u32 pair = threadIdx.x; pair < padded / 2; pair += kThreads) {
-                    const u32 i = 2 * pair - (pair & (step - 1)), a = leaves[i], b = leaves[i + step];
-                    if ((a > b) == ((i & sorted) == 0)) leaves[i] = b, leaves[i + step] = a;
+                    const u32 i = 2 * pair - (pair & (step - 1)), other = i ^ mirror;
+                    if (other >= n) continue;
+                    const u32 a = leaves[i], b = leaves[other];
+                    if (a > b) leaves[i] = b, leaves[other] = a;
                 }
                 __syncthreads();
             }

@@ -67,12 +67,15 @@ struct SectionTables {
     alignas(16) unsigned short window[kWindow];
     // The symbols of a batch of rows; 0 in rows that the section leaves out.
     alignas(16) unsigned short symbols[kBatchRows * kRow];
-    // Indexed by the next bits: the symbol of the code with which they begin and, from bit 12 on,
-    // the length of this code.
-    unsigned short entries[1 << kTableBits];
+    union {
+        // Indexed by the next bits: the symbol of the code with which they begin and, from bit 12
+        // on, the length of this code.
+        unsigned short entries[1 << kTableBits];
+        // Code lengths of the symbols, until the entries are filled in.
+        unsigned char lengths[kRounds * kWarp];
+    };
     // The same entries in the order of codes, that is, by length and symbol.
     unsigned short by_rank[kRounds * kWarp];
-    unsigned char lengths[kRounds * kWarp];
     // Indexed by length. next: number of codes, later the rank of the next code. limits: 16 bits
     // that are not less than this begin with a longer code. offsets: a code plus the offset is its
     // rank.

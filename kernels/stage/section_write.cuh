@@ -4,7 +4,7 @@
 // SectionChoice, used by all threads of a CTA, computes codes from counts, the half bytes that
 // describe their lengths, and the size of the lanes' words. LaneWriter, used by a warp, writes the
 // words, from the last row to the first. A row's numbers and codes do not depend on the following
-// row, so they are loaded early, and only a few instructions form a dependency chain.
+// row, so the caller prepares the codes of several rows, and only a few instructions form a dependency chain.
 
 #pragma once
 
@@ -16,7 +16,8 @@ template <typename T>
 struct SectionCodes {
     static constexpr u32 kSymbols = Symbols<T>::kCount;
 
-    u32 codes[kSymbols];             // left-aligned in 32 bits; the length is in the low bits
+    // From the lowest to the highest symbol: left-aligned in 32 bits; the length is in the low bits.
+    u32 codes[kSymbols];
     u32 halves[(kSymbols + 7) / 8];  // code lengths in the format of the section
     u32 lane_counts[kWarp];          // bits of a lane after the last row
     u32 longest;                     // longest code length; 0 if there is at most one code
@@ -90,11 +91,11 @@ struct SectionChoice {
     // Assigns codes in the order of symbols. Called by a warp.
     __device__ __forceinline__ void give_codes(SectionCodes<T>& to) {
 #pragma unroll 1
-        for (u32 first = 0; first < kSymbols; first += kWarp) {
-            const u32 symbol = first + lane_id(), length = symbol < kSymbols ? lengths.lengths[symbol] : 0;
+        for (u32 first = lowest; first <= highest; first += kWarp) {
+            const u32 symbol = first + lane_id(), length = symbol <= highest ? lengths.lengths[symbol] : 0;
             const u32 same = __match_any_sync(kAllLanes, length);
             const u32 code = next[length] + __popc(same & lanes_below());
-            if (symbol < kSymbols) to.codes[symbol] = length > 0 ? code << (32 - length) | length : 0;
+            if (symbol <= highest) to.codes[symbol] = length > 0 ? code << (32 - length) | length : 0;
             __syncwarp();
             if (length > 0 && (same & lanes_below()) == 0) next[length] += __popc(same);
             __syncwarp();
