@@ -148,7 +148,7 @@ struct HuffmanChooser {
     template <typename F>
     __device__ __forceinline__ void for_units(bool are_differences, F f) const {
         const u32 n_units = n_rows * kRowUnits, end = (n_units + kWarp - 1) / kWarp * kWarp;
-#pragma unroll 2
+#pragma unroll(kUnit > 8 ? 1 : 2)
         for (u32 unit = threadIdx.x; unit < end; unit += kChooseThreads) {
             u32 of[kUnit] = {};
             if (likely(unit < n_units)) numbers.numbers(numbers.load(unit * kUnit), unit * kUnit, are_differences, of);
@@ -161,17 +161,18 @@ struct HuffmanChooser {
         // What all numbers are if all elements are equal, except the first difference.
         const u32 expected = are_differences ? 0 : numbers.number(numbers.element(0));
         u32 tail_bits = 0, unexpected = 0;
-        for_units(are_differences, [&](u32 first, const u32 (&of)[kUnit]) {
+        for_units(are_differences, [&](u32 first, u32 (&of)[kUnit]) {
             const bool exists = first < n_rows * kRow;
             u32 any = 0;
 #pragma unroll
-            for (u32 k = 0; k < kUnit; ++k) {
-                any |= of[k];
-                if (!exists) continue;
-                unexpected |= k == 0 && first == 0 && are_differences ? 0 : of[k] ^ expected;
-                const u32 symbol = Symbol::of(of[k]);
-                atomicAdd(&counts(0)[symbol], 1);
-                if (Symbol::kHasTails && first + k < numbers.m) tail_bits += Symbol::tail_bits(symbol);
+            for (u32 k = 0; k < kUnit; ++k) any |= of[k], unexpected |= k == 0 && first == 0 && are_differences ? 0 : exists ? of[k] ^ expected : 0;
+            if (BlockNumbers<T>::to_symbols(of)) {
+#pragma unroll
+                for (u32 k = 0; k < kUnit; ++k) tail_bits += first + k < numbers.m ? Symbol::tail_bits(of[k]) : 0;
+            }
+            if (exists) {
+#pragma unroll
+                for (u32 k = 0; k < kUnit; ++k) atomicAdd(&counts(0)[of[k]], 1);
             }
             const u32 zeros = __ballot_sync(kAllLanes, any == 0 && exists);
             if (likely(zeros == 0)) return;
@@ -190,13 +191,14 @@ struct HuffmanChooser {
         static_assert(kChooseThreads % kRowUnits == 0, "threads start at whole rows");
         u32 bits[kUnit] = {};
         const u32 first_lane = threadIdx.x % kRowUnits * kUnit;
-        for_units(are_differences, [&](u32 first, const u32 (&of)[kUnit]) {
+        for_units(are_differences, [&](u32 first, u32 (&of)[kUnit]) {
             const u32 row = first / kRow;
             if (row >= n_rows || shared.bitmap[row / 32] >> row % 32 & 1) return;
             const bool is_last = row == shared.last_row;
+            BlockNumbers<T>::to_symbols(of);
 #pragma unroll
             for (u32 k = 0; k < kUnit; ++k) {
-                const u32 length = shared.choice.lengths.lengths[Symbol::of(of[k])];
+                const u32 length = shared.choice.lengths.lengths[of[k]];
                 bits[k] += length;
                 if (unlikely(is_last)) shared.choice.last[first_lane + k] = length;
             }

@@ -68,8 +68,9 @@ struct HuffmanWriter {
             const u32 first_row = i * kBatch;
             u32 of[kBatch];
             numbers.numbers(unit, (i * kWarp + lane_id()) * kBatch, are_differences, of);
+            BlockNumbers<T>::to_symbols(of);
 #pragma unroll
-            for (u32 k = 0; k < kBatch; ++k) of[k] = shared.codes[Symbol::of(of[k])];
+            for (u32 k = 0; k < kBatch; ++k) of[k] = shared.codes[of[k]];
 #pragma unroll
             for (u32 k = 0; k < kBatch; k += 4) store_shared_16(batch + 4 * (lane_id() * kBatch + k), make_uint4(of[k], of[k + 1], of[k + 2], of[k + 3]));
             __syncwarp();

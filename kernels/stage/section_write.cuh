@@ -155,25 +155,22 @@ struct LaneWriter {
     // Puts a code in front of each lane's bits, and writes the words that become complete at the
     // other end.
     __device__ __forceinline__ void put(u32 code) {
-        const u32 length = code & 0xff;
-        const bool is_full = count + length >= kCodeWordBits + longest;
+        const u32 length = code & 0xff, next = count + length;
+        const bool is_full = next >= kCodeWordBits + longest;
         const u32 full = __ballot_sync(kAllLanes, is_full);
-        if (is_full) {
-            store(end - __popc(full & from_here), bits >> (32 - count));
-            count -= kCodeWordBits;
-        }
+        store(is_full, end - __popc(full & from_here), __funnelshift_l(bits, 0, count));
         end -= __popc(full);
         bits = bits >> length | (code & 0xffff0000u);
-        count += length;
+        count = is_full ? next - kCodeWordBits : next;
     }
     // Writes the words that a reader takes before the first row.
     __device__ __forceinline__ void finish() {
         const u32 left = __ballot_sync(kAllLanes, count > 0);
-        if (count > 0) store(end - __popc(left & from_here), bits >> kCodeWordBits);
+        store(count > 0, end - __popc(left & from_here), bits >> kCodeWordBits);
     }
-    // Stores a word. If numbers have changed since they were counted, they may need more words than
-    // there is room for; then `end` wraps around.
-    __device__ __forceinline__ void store(u32 at, u32 word) const {
-        if (likely(at < n_words)) words[at] = static_cast<unsigned short>(word);
+    // Stores a word if `exists`, without a branch. If numbers have changed since they were counted,
+    // they may need more words than there is room for; then `end` wraps around.
+    __device__ __forceinline__ void store(bool exists, u32 at, u32 word) const {
+        if (exists & (at < n_words)) words[at] = static_cast<unsigned short>(word);
     }
 };
