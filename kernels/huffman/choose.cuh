@@ -80,17 +80,22 @@ struct HuffmanChooser {
     // Counts the symbols of the sampled numbers, and of their differences.
     __device__ __forceinline__ void count_sample() const {
         u32 tail_bits[2] = {};
-#pragma unroll 4
-        for (u32 row = threadIdx.x / kWarp * kSampleEvery; row < n_rows; row += kChooseWarps * kSampleEvery) {
-            const u32 i = row * kRow + lane_id();
-            if (i >= numbers.m) continue;
-            const u32 element = numbers.element(i), before = i > 0 ? numbers.element(i - 1) : 0;
-            const u32 of_row[2] = {numbers.number(element), numbers.difference(element, before)};
+        const u32 n_units = (n_rows + kSampleEvery - 1) / kSampleEvery * kRowUnits;
+#pragma unroll 1
+        for (u32 unit = threadIdx.x; unit < n_units; unit += kChooseThreads) {
+            const u32 first = unit / kRowUnits * kSampleEvery * kRow + unit % kRowUnits * kUnit;
+            const auto elements = numbers.load(first);
 #pragma unroll
-            for (u32 k = 0; k < 2; ++k) {
-                const u32 symbol = Symbol::of(of_row[k]);
-                atomicAdd(&counts(k)[symbol], 1);
-                tail_bits[k] += Symbol::tail_bits(symbol);
+            for (u32 are_differences = 0; are_differences < 2; ++are_differences) {
+                u32 of[kUnit];
+                numbers.numbers(elements, first, are_differences, of);
+                const bool have_tails = BlockNumbers<T>::to_symbols(of);
+#pragma unroll
+                for (u32 k = 0; k < kUnit; ++k) {
+                    if (first + k >= numbers.m) break;
+                    atomicAdd(&counts(are_differences)[of[k]], 1);
+                    if (have_tails) tail_bits[are_differences] += Symbol::tail_bits(of[k]);
+                }
             }
         }
 #pragma unroll
@@ -148,10 +153,13 @@ struct HuffmanChooser {
     template <typename F>
     __device__ __forceinline__ void for_units(bool are_differences, F f) const {
         const u32 n_units = n_rows * kRowUnits, end = (n_units + kWarp - 1) / kWarp * kWarp;
-#pragma unroll(kUnit > 8 ? 1 : 2)
+        auto next = numbers.load(threadIdx.x * kUnit);
+#pragma unroll 1
         for (u32 unit = threadIdx.x; unit < end; unit += kChooseThreads) {
+            const auto elements = next;
+            next = numbers.load((unit + kChooseThreads) * kUnit);
             u32 of[kUnit] = {};
-            if (likely(unit < n_units)) numbers.numbers(numbers.load(unit * kUnit), unit * kUnit, are_differences, of);
+            if (likely(unit < n_units)) numbers.numbers(elements, unit * kUnit, are_differences, of);
             f(unit * kUnit, of);
         }
     }

@@ -1,8 +1,7 @@
 // The second and the third pass of compression.
 //
 // Second pass: a block has two warps. The first one writes the words of all lanes; the other one
-// writes the header of the block, the bitmap of omitted rows and the code lengths. Then the first
-// warp writes the tails, if numbers have any. Third pass: blocks get their positions by the
+// writes the header of the block, the bitmap of omitted rows, the code lengths, and the tails. Third pass: blocks get their positions by the
 // protocol of common/ordered_frames.cuh, and are copied there.
 
 #pragma once
@@ -54,8 +53,10 @@ struct HuffmanWriter {
             copy_bytes(kBlockHead + head.lengths(n_rows), block.section.halves, head.length_bytes);
         }
         if (head.tail_bytes == 0) return;
-        __syncthreads();
-        if (warp_id() == 0) write_tails(words, block.n_units * (kUnitBytes / 4), 8 * tails);
+        // Tails are added to whole 32-bit words. The first one may have words of lanes, too.
+        if (tails / 4 * 4 < kBlockHead + head.bitmap()) __syncthreads();
+        __syncwarp();
+        if (warp_id() > 0) write_tails(words, block.n_units * (kUnitBytes / 4), 8 * tails);
     }
 
     // Writes the words of all lanes, from the last row to the first. Called by a warp.
@@ -98,19 +99,34 @@ struct HuffmanWriter {
     // Adds the tails to zeros, from bit `at` of the block on. The block has `n_words` words.
     // Omitted rows have no tails, since zeros have none. Called by a warp.
     __device__ __forceinline__ void write_tails(u32* words, u32 n_words, u32 at) const {
+        auto next = numbers.load(lane_id() * kBatch);
 #pragma unroll 1
-        for (u32 row = 0; row < n_rows; ++row) {
-            const u32 i = row * kRow + lane_id(), number = numbers.number(i, are_differences), n = i < numbers.m ? Symbol::tail_bits(Symbol::of(number)) : 0;
-            if (!__any_sync(kAllLanes, n > 0)) continue;
-            const u32 through = warp_inclusive_sum(n), first = at + through - n, tail = number & low_bits(0u, n);
-            // If numbers have changed since they were counted, their tails may exceed the available
-            // room.
-            if (n > 0 && likely(first + n <= 32 * n_words)) {
-                atomicOr(words + first / 32, tail << first % 32);
-                const u32 behind = __funnelshift_l(tail, 0, first);
-                if (behind) atomicOr(words + first / 32 + 1, behind);
+        for (u32 batch = 0; batch < numbers.m; batch += kBatch * kWarp) {
+            const u32 first = batch + lane_id() * kBatch;
+            u32 of[kBatch], any = 0, n = 0;
+            numbers.numbers(next, first, are_differences, of);
+            next = numbers.load(first + kBatch * kWarp);
+#pragma unroll
+            for (u32 k = 0; k < kBatch; ++k) any |= of[k];
+            if (!__any_sync(kAllLanes, any >= kDirectSymbols)) continue;
+            const auto tail_bits = [&](u32 k) { return first + k < numbers.m ? Symbol::tail_bits(Symbol::of(of[k])) : 0; };
+#pragma unroll
+            for (u32 k = 0; k < kBatch; ++k) n += tail_bits(k);
+            const u32 through = at + warp_inclusive_sum(n);
+            at = through - n;
+#pragma unroll
+            for (u32 k = 0; k < kBatch; ++k) {
+                const u32 n_tail = tail_bits(k), tail = of[k] & low_bits(0u, n_tail);
+                // If numbers have changed since they were counted, their tails may exceed the
+                // available room.
+                if (n_tail > 0 && likely(at + n_tail <= 32 * n_words)) {
+                    atomicOr(words + at / 32, tail << at % 32);
+                    const u32 behind = __funnelshift_l(tail, 0, at);
+                    if (behind) atomicOr(words + at / 32 + 1, behind);
+                }
+                at += n_tail;
             }
-            at += __shfl_sync(kAllLanes, through, kWarp - 1);
+            at = __shfl_sync(kAllLanes, through, kWarp - 1);
         }
     }
 };

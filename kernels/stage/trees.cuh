@@ -11,30 +11,20 @@
 // weights is below 2^30. Weights are halved `halvings` times, rounded up. Nodes are built in
 // ascending order of weight, so both nodes and leaves are consumed in order. taken[node]: the number
 // of leaves consumed before the node was built.
-//
-// The next four leaves and nodes are in registers: the loads of those after them do not delay the
-// comparisons.
 template <u32 kShift, typename Count>
 __device__ __forceinline__ void merge_leaves(const u32* leaves, u32 n, u32* weights, Count* taken, u32 halvings = 0) {
     constexpr u32 kNone = 1u << 30;
     const auto weight = [&](u32 leaf) { return leaf < n ? (((leaves[leaf] >> kShift) - 1) >> halvings) + 1 : kNone; };
-    const auto after = [](u32 n, u32 a, u32 b, u32 c) { return n == 0 ? a : n == 1 ? b : c; };
-    u32 leaf = 0, merged = 0;
-    u32 leaf_0 = weight(0), leaf_1 = weight(1), leaf_2 = weight(2), leaf_3 = weight(3);
-    u32 node_0 = kNone, node_1 = kNone, node_2 = kNone, node_3 = kNone;
+    u32 leaf = 0;
 #pragma unroll 1
     for (u32 node = 0; node + 1 < n; ++node) {
+        const u32 merged = 2 * node - leaf;
+        const u32 leaf_0 = weight(leaf), leaf_1 = weight(leaf + 1);
+        const u32 node_0 = merged < node ? weights[merged] : kNone, node_1 = merged + 1 < node ? weights[merged + 1] : kNone;
         taken[node] = static_cast<Count>(leaf);
         // Two leaves, two nodes, or one of each.
-        const u32 sum = min(min(leaf_0 + leaf_1, node_0 + node_1), leaf_0 + node_0);
-        const u32 n_leaves = (leaf_0 <= node_1) + (leaf_1 <= node_0), n_nodes = 2 - n_leaves;
-        weights[node] = sum;
-        leaf += n_leaves, merged += n_nodes;
-        leaf_0 = after(n_leaves, leaf_0, leaf_1, leaf_2), leaf_1 = after(n_leaves, leaf_1, leaf_2, leaf_3);
-        node_0 = node == merged ? sum : after(n_nodes, node_0, node_1, node_2);
-        node_1 = node == merged + 1 ? sum : after(n_nodes, node_1, node_2, node_3);
-        leaf_2 = weight(leaf + 2), leaf_3 = weight(leaf + 3);
-        node_2 = merged + 2 <= node ? weights[merged + 2] : kNone, node_3 = merged + 3 <= node ? weights[merged + 3] : kNone;
+        weights[node] = min(min(leaf_0 + leaf_1, node_0 + node_1), leaf_0 + node_0);
+        leaf += (leaf_0 <= node_1) + (leaf_1 <= node_0);
     }
 }
 
