@@ -1,7 +1,7 @@
 // The second and the third pass of compression.
 //
-// Second pass: a block has two warps. The first one writes the words of all lanes; the other one
-// writes the header of the block, the bitmap of omitted rows, the code lengths, and the tails. Third pass: blocks get their positions by the
+// Second pass: a block has two warps. The first one writes the words of all lanes, from codes that
+// the other one looks up a batch of rows ahead. Then that one writes the tails. Third pass: blocks get their positions by the
 // protocol of common/ordered_frames.cuh, and are copied there.
 
 #pragma once
@@ -12,7 +12,7 @@ constexpr u32 kWriteThreads = 2 * kWarp;
 
 template <typename T>
 struct WriteShared {
-    alignas(16) u32 batch[BlockNumbers<T>::kUnit * kWarp];  // codes of the next rows
+    alignas(16) u32 batches[2][BlockNumbers<T>::kUnit * kWarp];  // codes of these rows, and of the next ones
     u32 codes[Symbols<T>::kCount];
     u32 bitmap[HuffmanBlock<T>::kRows / 32];
 };
@@ -45,52 +45,57 @@ struct HuffmanWriter {
         // Tails are added to zeros, and zeros fill the last unit.
         for (u32 i = tails / 4 + threadIdx.x; i < block.n_units * (kUnitBytes / 4); i += kWriteThreads) words[i] = 0;
         __syncthreads();
-        if (warp_id() == 0) {
-            if (head.n_words > 0) write_words(head.n_words);
-        } else {
+        if (warp_id() > 0) {
             if (lane_id() < kUnitBytes / 4) words[lane_id()] = lane_id() == 0 ? block.kind : block.head[lane_id() - 1];
             copy_bytes(kBlockHead + head.bitmap(), shared.bitmap, head.lengths(n_rows) - head.bitmap());
             copy_bytes(kBlockHead + head.lengths(n_rows), block.section.halves, head.length_bytes);
         }
+        if (head.n_words > 0) write_words(head.n_words);
         if (head.tail_bytes == 0) return;
-        // Tails are added to whole 32-bit words. The first one may have words of lanes, too.
-        if (tails / 4 * 4 < kBlockHead + head.bitmap()) __syncthreads();
         __syncwarp();
         if (warp_id() > 0) write_tails(words, block.n_units * (kUnitBytes / 4), 8 * tails);
     }
 
-    // Writes the words of all lanes, from the last row to the first. Called by a warp.
+    // Writes the words of all lanes, from the last row to the first. Ends with a barrier.
     __device__ __forceinline__ void write_words(u32 n_words) const {
         LaneWriter writer(block.section.lane_counts[lane_id()], block.section.longest, reinterpret_cast<unsigned short*>(block.bytes + kUnitBytes), n_words);
-        const u32 batch = shared_address(shared.batch), n_batches = (n_rows + kBatch - 1) / kBatch;
-        auto unit = numbers.load(((n_batches - 1) * kWarp + lane_id()) * kBatch);
+        const u32 n_batches = (n_rows + kBatch - 1) / kBatch;
+        const auto first_of = [&](u32 batch) { return (batch * kWarp + lane_id()) * kBatch; };
+        auto unit = numbers.load(first_of(n_batches - 1));
 #pragma unroll 1
-        for (u32 i = n_batches; i-- > 0;) {
-            const u32 first_row = i * kBatch;
-            u32 of[kBatch];
-            numbers.numbers(unit, (i * kWarp + lane_id()) * kBatch, are_differences, of);
-            BlockNumbers<T>::to_symbols(of);
+        for (u32 i = n_batches;; --i) {
+            // The batch before the one that is written.
+            if (warp_id() > 0 && i > 0) {
+                u32 of[kBatch];
+                numbers.numbers(unit, first_of(i - 1), are_differences, of);
+                if (i > 1) unit = numbers.load(first_of(i - 2));
+                BlockNumbers<T>::to_symbols(of);
+                const u32 to = shared_address(shared.batches[(i - 1) % 2]) + 4 * lane_id() * kBatch;
 #pragma unroll
-            for (u32 k = 0; k < kBatch; ++k) of[k] = shared.codes[of[k]];
+                for (u32 k = 0; k < kBatch; ++k) of[k] = shared.codes[of[k]];
 #pragma unroll
-            for (u32 k = 0; k < kBatch; k += 4) store_shared_16(batch + 4 * (lane_id() * kBatch + k), make_uint4(of[k], of[k + 1], of[k + 2], of[k + 3]));
-            __syncwarp();
-            // The next unit is loaded meanwhile.
-            if (i > 0) unit = numbers.load(((i - 1) * kWarp + lane_id()) * kBatch);
-            // The rows of a batch are in one word of the bitmap.
-            const u32 n = min(n_rows - first_row, kBatch), left_out = shared.bitmap[first_row / 32] >> first_row % 32;
-            if (likely(n == kBatch && (left_out & low_bits(0u, kBatch)) == 0)) {
-#pragma unroll
-                for (u32 k = kBatch; k-- > 0;) writer.put(load_shared_4(batch + 4 * (k * kRow + lane_id())));
-            } else {
-#pragma unroll 1
-                for (u32 k = n; k-- > 0;) {
-                    if (!(left_out >> k & 1)) writer.put(load_shared_4(batch + 4 * (k * kRow + lane_id())));
-                }
+                for (u32 k = 0; k < kBatch; k += 4) store_shared_16(to + 4 * k, make_uint4(of[k], of[k + 1], of[k + 2], of[k + 3]));
+            } else if (warp_id() == 0 && i < n_batches) {
+                put_batch(writer, i * kBatch, shared_address(shared.batches[i % 2]) + 4 * lane_id());
             }
-            __syncwarp();
+            __syncthreads();
+            if (i == 0) break;
         }
-        writer.finish();
+        if (warp_id() == 0) writer.finish();
+    }
+    // Writes a batch of rows, whose codes for this lane begin at the address `from`. Called by a warp.
+    __device__ __forceinline__ void put_batch(LaneWriter& writer, u32 first_row, u32 from) const {
+        // The rows of a batch are in one word of the bitmap.
+        const u32 n = min(n_rows - first_row, kBatch), left_out = shared.bitmap[first_row / 32] >> first_row % 32;
+        if (likely(n == kBatch && (left_out & low_bits(0u, kBatch)) == 0)) {
+#pragma unroll
+            for (u32 k = kBatch; k-- > 0;) writer.put(load_shared_4(from + 4 * kRow * k));
+        } else {
+#pragma unroll 1
+            for (u32 k = n; k-- > 0;) {
+                if (!(left_out >> k & 1)) writer.put(load_shared_4(from + 4 * kRow * k));
+            }
+        }
     }
     // Copies n bytes to byte `at` of the block. Called by a warp.
     __device__ __forceinline__ void copy_bytes(u32 at, const u32* from, u32 n) const {
