@@ -76,7 +76,7 @@ struct HuffmanDecompressor : FlatTile<HuffmanDecompressor<T, kPart>, T, kHuffman
         u32 of[kPerLane];
 #pragma unroll
         for (u32 k = 0; k < kPerLane; ++k) of[k] = k % 2 ? pairs[k / 2] >> 16 : pairs[k / 2] & 0xffff;
-        static_assert(!Symbol::kHasTails || Symbol::kCount < 2 * kDirectSymbols, "one bit tells whether there is a tail");
+        static_assert(!Symbol::kHasTails || Symbol::kCount < 2 * kDirectSymbols, "the highest bit of a symbol is set if there is a tail");
         constexpr u32 kTails = kDirectSymbols | kDirectSymbols << 16;
         if (Symbol::kHasTails && unlikely(__any_sync(kAllLanes, (symbols.x | symbols.y | symbols.z | symbols.w) & kTails))) {
             TailBits& tails = shared.tables.tails;

@@ -119,7 +119,7 @@ pub fn look_up(_: Avx2, table: &[u16], first: usize, symbols: &[u16], found: &mu
     unsafe { look_up_rows(table, first, symbols, found) }
 }
 
-/// Bits of the codes of each lane in whole rows, of which there are at most `section::MAX_ROWS`.
+/// Bits of the codes of each lane, in at most `section::MAX_ROWS` whole rows.
 pub fn lane_bits(_: Avx2, codes: &[u16]) -> [u32; LANES] {
     // SAFETY: the token is proof of the instructions.
     unsafe { add_lengths(codes) }
@@ -173,7 +173,8 @@ fn find([low, high]: [__m256i; 2], indices: __m256i) -> __m256i {
     _mm256_or_si256(_mm256_shuffle_epi8(low, indices), _mm256_shuffle_epi8(high, upper))
 }
 
-/// The mask of the lanes whose elements are all ones; the others are 0. See [`GROUP_BYTES`].
+/// The mask of the lanes whose elements are all ones; all other elements are 0. See
+/// [`GROUP_BYTES`].
 #[inline]
 fn mask_of([first, second]: [__m256i; 2]) -> u32 {
     _mm256_movemask_epi8(_mm256_packs_epi16(first, second)) as u32
