@@ -4,7 +4,7 @@
 
 // The entry points for one element size; `name` gives the bits of an element.
 #define CCI(name, Type)                                                                                                                     \
-    extern "C" __global__ void __launch_bounds__(kCciThreads, 14) cci_decompress_##name(const __grid_constant__ DecompressArgs<Flat> args) { \
+    extern "C" __global__ void __launch_bounds__(kCciThreads, kCciCtas) cci_decompress_##name(const __grid_constant__ DecompressArgs<Flat> args) { \
         cci_decompress<Type>(args);                                                                                                         \
     }                                                                                                                                       \
     extern "C" __device__ const LaunchInfo cci_decompress_##name##_info = kCciDecompressInfo<Type>;                                         \

@@ -314,13 +314,13 @@ struct CciDecompressor : FlatTile<CciDecompressor<W, kPart>, W, kCciThreads, kPa
 
 template <typename W>
 __device__ __forceinline__ void cci_decompress(const DecompressArgs<Flat>& args) {
-    extern __shared__ __align__(512) unsigned char shared[];
+    extern __shared__ __align__(1024) unsigned char shared[];
     CciDecompressor<W, false>(args, *reinterpret_cast<CciShared*>(shared)).run();
 }
 
 template <typename W>
 __device__ __forceinline__ void cci_decompress_region(const RegionArgs<Flat>& args) {
-    extern __shared__ __align__(512) unsigned char shared[];
+    extern __shared__ __align__(1024) unsigned char shared[];
     CciDecompressor<W, true>(args, *reinterpret_cast<CciShared*>(shared)).run();
 }
 

@@ -1,9 +1,12 @@
-// The first pass of compression. A CTA reads a block three times.
+// The first pass of compression. A CTA reads a block twice, and one row of eight before.
 //
-//   1. It checks whether all elements are equal, and marks rows of zeros. It counts the symbols in
-//      one of eight rows, with and without differences, and chooses the shorter variant.
-//   2. It counts all symbols, and builds codes (stage/section_write.cuh).
+//   1. It counts the symbols in one of eight rows, with and without differences, and chooses the
+//      shorter variant.
+//   2. It counts all symbols, marks rows of zeros, and checks whether all elements are equal. It
+//      builds codes (stage/section_write.cuh).
 //   3. It adds up the code lengths of each lane, which give the length of the block.
+//
+// One thread builds the tree of the codes. So CTAs are small: others work meanwhile.
 //
 // Elements are loaded in units of 16 bytes. A row consists of several units.
 
@@ -11,14 +14,14 @@
 
 #include "scratch.cuh"
 
-constexpr u32 kChooseThreads = 256, kChooseWarps = kChooseThreads / kWarp;
+constexpr u32 kChooseThreads = 128, kChooseWarps = kChooseThreads / kWarp;
 
 template <typename T>
 struct ChooseShared {
     static constexpr u32 kBitmapWords = HuffmanBlock<T>::kRows / 32;
 
     SectionChoice<T, kChooseThreads> choice;
-    u32 bitmap[2][kBitmapWords];  // rows whose numbers are all 0; rows whose differences are all 0
+    u32 bitmap[kBitmapWords];  // rows of zeros
     u64 squares[2];
     u32 tail_bits[2];      // of the sampled numbers, and of their differences
     u32 all_tail_bits, n_marked, last_row;
@@ -46,24 +49,24 @@ struct HuffmanChooser {
 
     __device__ __forceinline__ void run() const {
         for (u32 symbol = threadIdx.x; symbol < kSymbols; symbol += kChooseThreads) counts(0)[symbol] = counts(1)[symbol] = 0;
-        for (u32 i = threadIdx.x; i < 2 * Shared::kBitmapWords; i += kChooseThreads) shared.bitmap[i / Shared::kBitmapWords][i % Shared::kBitmapWords] = 0;
+        for (u32 i = threadIdx.x; i < Shared::kBitmapWords; i += kChooseThreads) shared.bitmap[i] = 0;
         if (threadIdx.x < 2) shared.squares[threadIdx.x] = 0, shared.tail_bits[threadIdx.x] = 0;
         if (threadIdx.x == 0) shared.all_tail_bits = shared.n_marked = shared.last_row = 0;
         __syncthreads();
-        const bool differ = __syncthreads_or(look());
-        if (!differ) {
-            if (threadIdx.x == 0) block.kind = kConstBlock, block.n_units = units_of(sizeof(T)), block.element = numbers.element(0);
-            return;
-        }
         count_sample();
         __syncthreads();
         add_squares();
         __syncthreads();
         const u32 n = sample_numbers();
         const bool are_differences = cost(n, 1) < cost(n, 0);
-        const bool has_bitmap = find_bitmap(are_differences);
+        for (u32 symbol = threadIdx.x; symbol < kSymbols; symbol += kChooseThreads) counts(0)[symbol] = 0;
         __syncthreads();
-        count(are_differences);
+        const bool differ = __syncthreads_or(count(are_differences));
+        if (!differ) {
+            if (threadIdx.x == 0) block.kind = kConstBlock, block.n_units = units_of(sizeof(T)), block.element = numbers.element(0);
+            return;
+        }
+        const bool has_bitmap = find_bitmap();
         __syncthreads();
         shared.choice.make_codes(block.section);
         __syncthreads();
@@ -74,59 +77,25 @@ struct HuffmanChooser {
         if (threadIdx.x == 0) finish(are_differences, has_bitmap);
     }
 
-    // Examines all elements, and marks rows of zeros. Returns true if any of the thread's elements
-    // differs from the block's first one.
-    __device__ __forceinline__ bool look() const {
-        const u32 first_element = numbers.element(0);
-        bool differ = false;
-        // Rows that the units of a warp cover.
-        constexpr u32 kRows = kWarp / kRowUnits;
-#pragma unroll 2
-        for (u32 row = threadIdx.x / kWarp * kRows; row < n_rows; row += kChooseWarps * kRows) {
-            const u32 first = row * kRow + lane_id() * kUnit;
-            // OR of the elements; and OR of the XORs of neighbors, which are 0 where the
-            // differences are.
-            u32 any[2] = {};
-            if (likely(first + kUnit <= numbers.m)) {
-                u32 own[kUnit], before;
-                numbers.load(first, own, before);
-#pragma unroll
-                for (u32 k = 0; k < kUnit; ++k) {
-                    differ |= own[k] != first_element;
-                    any[0] |= own[k], any[1] |= own[k] ^ (k > 0 ? own[k - 1] : before);
-                }
-            } else {
-#pragma unroll 1
-                for (u32 i = first; i < numbers.m; ++i) {
-                    const u32 own = numbers.element(i), before = i > 0 ? numbers.element(i - 1) : 0;
-                    differ |= own != first_element;
-                    any[0] |= own, any[1] |= own ^ before;
-                }
-            }
-#pragma unroll
-            for (u32 k = 0; k < 2; ++k) {
-                // Each lane gets the zero flags of the units of its row.
-                const u32 zeros = __ballot_sync(kAllLanes, any[k] == 0) >> lane_id() / kRowUnits * kRowUnits & low_bits(0u, kRowUnits);
-                const bool is_zero = zeros == low_bits(0u, kRowUnits) && row + lane_id() / kRowUnits < n_rows;
-                if (is_zero && lane_id() % kRowUnits == 0) atomicOr(&shared.bitmap[k][row / 32], 1u << (row + lane_id() / kRowUnits) % 32);
-            }
-        }
-        return differ;
-    }
     // Counts the symbols of the sampled numbers, and of their differences.
     __device__ __forceinline__ void count_sample() const {
         u32 tail_bits[2] = {};
-#pragma unroll 4
-        for (u32 row = threadIdx.x / kWarp * kSampleEvery; row < n_rows; row += kChooseWarps * kSampleEvery) {
-            const u32 i = row * kRow + lane_id();
-            if (i >= numbers.m) continue;
-            const u32 element = numbers.element(i), before = i > 0 ? numbers.element(i - 1) : 0;
-            const u32 of_row[2] = {numbers.number(element), numbers.difference(element, before)};
+        const u32 n_units = (n_rows + kSampleEvery - 1) / kSampleEvery * kRowUnits;
+#pragma unroll 1
+        for (u32 unit = threadIdx.x; unit < n_units; unit += kChooseThreads) {
+            const u32 first = unit / kRowUnits * kSampleEvery * kRow + unit % kRowUnits * kUnit;
+            const auto elements = numbers.load(first);
 #pragma unroll
-            for (u32 k = 0; k < 2; ++k) {
-                const u32 symbol = Symbol::of(of_row[k]);
-                atomicAdd(&counts(k)[symbol], 1);
-                tail_bits[k] += Symbol::tail_bits(symbol);
+            for (u32 are_differences = 0; are_differences < 2; ++are_differences) {
+                u32 of[kUnit];
+                numbers.numbers(elements, first, are_differences, of);
+                const bool have_tails = BlockNumbers<T>::to_symbols(of);
+#pragma unroll
+                for (u32 k = 0; k < kUnit; ++k) {
+                    if (first + k >= numbers.m) break;
+                    atomicAdd(&counts(are_differences)[of[k]], 1);
+                    if (have_tails) tail_bits[are_differences] += Symbol::tail_bits(of[k]);
+                }
             }
         }
 #pragma unroll
@@ -160,15 +129,16 @@ struct HuffmanChooser {
     // Estimated size of n sampled numbers (k = 0) or differences (k = 1), in sixteenths of a bit.
     __device__ __forceinline__ u64 cost(u64 n, u32 k) const { return n * (log(n * n) - log(shared.squares[k])) + 16ull * shared.tail_bits[k]; }
 
-    // Decides whether the section has a bitmap of omitted rows; otherwise clears all marks. Also
-    // finds the last coded row. Contains a barrier.
-    __device__ __forceinline__ bool find_bitmap(bool are_differences) const {
-        u32* const bitmap = shared.bitmap[are_differences];
+    // Decides whether the section has a bitmap of omitted rows, whose zeros then do not count;
+    // otherwise clears all marks. Also finds the last coded row. Contains a barrier.
+    __device__ __forceinline__ bool find_bitmap() const {
+        u32* const bitmap = shared.bitmap;
         const u32 own = threadIdx.x < Shared::kBitmapWords ? bitmap[threadIdx.x] : 0;
         if (own) atomicAdd(&shared.n_marked, __popc(own));
         __syncthreads();
         // In a coded row, each zero takes at least one bit. The bitmap takes one bit per row.
         const bool has_bitmap = kRow * shared.n_marked > n_rows;
+        if (threadIdx.x == 0 && has_bitmap) counts(0)[0] -= kRow * shared.n_marked;
         if (threadIdx.x < Shared::kBitmapWords) {
             const u32 kept = has_bitmap ? own : 0, first = 32 * threadIdx.x;
             const u32 coded = first < n_rows ? ~kept & low_bits(0u, min(n_rows - first, 32u)) : 0;
@@ -178,46 +148,65 @@ struct HuffmanChooser {
         return has_bitmap;
     }
 
-    // Calls `f(first, of)` for the thread's units in coded rows. `of` holds the kUnit numbers from
-    // index `first` on.
+    // Calls `f(first, of)` for the thread's units. `of` holds the kUnit numbers from index `first`
+    // on; `first` is past the last row if the warp has more lanes than units are left.
     template <typename F>
     __device__ __forceinline__ void for_units(bool are_differences, F f) const {
-        const u32* const bitmap = shared.bitmap[are_differences];
-#pragma unroll 2
-        for (u32 unit = threadIdx.x; unit < n_rows * kRowUnits; unit += kChooseThreads) {
-            const u32 row = unit / kRowUnits;
-            if (bitmap[row / 32] >> row % 32 & 1) continue;
-            u32 of[kUnit];
-            numbers.numbers(unit * kUnit, are_differences, of);
+        const u32 n_units = n_rows * kRowUnits, end = (n_units + kWarp - 1) / kWarp * kWarp;
+        auto next = numbers.load(threadIdx.x * kUnit);
+#pragma unroll 1
+        for (u32 unit = threadIdx.x; unit < end; unit += kChooseThreads) {
+            const auto elements = next;
+            next = numbers.load((unit + kChooseThreads) * kUnit);
+            u32 of[kUnit] = {};
+            if (likely(unit < n_units)) numbers.numbers(elements, unit * kUnit, are_differences, of);
             f(unit * kUnit, of);
         }
     }
-    __device__ __forceinline__ void count(bool are_differences) const {
-        for (u32 symbol = threadIdx.x; symbol < kSymbols; symbol += kChooseThreads) counts(0)[symbol] = 0;
-        __syncthreads();
-        u32 tail_bits = 0;
-        for_units(are_differences, [&](u32 first, const u32 (&of)[kUnit]) {
+    // Counts all symbols and marks rows of zeros. Returns true if any of the thread's elements
+    // differs from the block's first one.
+    __device__ __forceinline__ bool count(bool are_differences) const {
+        // What all numbers are if all elements are equal, except the first difference.
+        const u32 expected = are_differences ? 0 : numbers.number(numbers.element(0));
+        u32 tail_bits = 0, unexpected = 0;
+        for_units(are_differences, [&](u32 first, u32 (&of)[kUnit]) {
+            const bool exists = first < n_rows * kRow;
+            u32 any = 0;
 #pragma unroll
-            for (u32 k = 0; k < kUnit; ++k) {
-                const u32 symbol = Symbol::of(of[k]);
-                atomicAdd(&counts(0)[symbol], 1);
-                if (Symbol::kHasTails && first + k < numbers.m) tail_bits += Symbol::tail_bits(symbol);
+            for (u32 k = 0; k < kUnit; ++k) any |= of[k], unexpected |= k == 0 && first == 0 && are_differences ? 0 : exists ? of[k] ^ expected : 0;
+            if (BlockNumbers<T>::to_symbols(of)) {
+#pragma unroll
+                for (u32 k = 0; k < kUnit; ++k) tail_bits += first + k < numbers.m ? Symbol::tail_bits(of[k]) : 0;
             }
+            if (exists) {
+#pragma unroll
+                for (u32 k = 0; k < kUnit; ++k) atomicAdd(&counts(0)[of[k]], 1);
+            }
+            const u32 zeros = __ballot_sync(kAllLanes, any == 0 && exists);
+            if (likely(zeros == 0)) return;
+            // The units of the lane's row.
+            const u32 of_row = low_bits(0u, kRowUnits) << lane_id() / kRowUnits * kRowUnits, row = first / kRow;
+            if ((zeros & of_row) == of_row && lane_id() % kRowUnits == 0) atomicOr(&shared.bitmap[row / 32], 1u << row % 32);
         });
-        if (!Symbol::kHasTails) return;
-        const u32 sum = warp_sum(tail_bits);
-        if (lane_id() == 0) atomicAdd(&shared.all_tail_bits, sum);
+        if (Symbol::kHasTails) {
+            const u32 sum = warp_sum(tail_bits);
+            if (lane_id() == 0) atomicAdd(&shared.all_tail_bits, sum);
+        }
+        return unexpected != 0;
     }
     __device__ __forceinline__ void add_lengths(bool are_differences) const {
         // All units of a thread cover the same lanes.
         static_assert(kChooseThreads % kRowUnits == 0, "threads start at whole rows");
         u32 bits[kUnit] = {};
         const u32 first_lane = threadIdx.x % kRowUnits * kUnit;
-        for_units(are_differences, [&](u32 first, const u32 (&of)[kUnit]) {
-            const bool is_last = first / kRow == shared.last_row;
+        for_units(are_differences, [&](u32 first, u32 (&of)[kUnit]) {
+            const u32 row = first / kRow;
+            if (row >= n_rows || shared.bitmap[row / 32] >> row % 32 & 1) return;
+            const bool is_last = row == shared.last_row;
+            BlockNumbers<T>::to_symbols(of);
 #pragma unroll
             for (u32 k = 0; k < kUnit; ++k) {
-                const u32 length = shared.choice.lengths.lengths[Symbol::of(of[k])];
+                const u32 length = shared.choice.lengths.lengths[of[k]];
                 bits[k] += length;
                 if (unlikely(is_last)) shared.choice.last[first_lane + k] = length;
             }

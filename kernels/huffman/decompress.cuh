@@ -2,8 +2,8 @@
 //
 //   1. All threads sum up the bytes of the block, and build the table of its codes
 //      (stage/section.cuh).
-//   2. The first warp decodes the numbers, a row of 32 at a time, adds up differences, and stores
-//      elements. The other warp waits.
+//   2. The first warp decodes a batch of rows at a time. Each lane then has consecutive numbers: it adds
+//      up differences and stores elements. The other warp waits.
 
 #pragma once
 
@@ -24,6 +24,9 @@ struct HuffmanDecompressor : FlatTile<HuffmanDecompressor<T, kPart>, T, kHuffman
     using Base = FlatTile<HuffmanDecompressor, T, kHuffmanThreads, kPart>;
     using Symbol = Symbols<T>;
     using Base::args, Base::array, Base::block, Base::check_units, Base::kBytes;
+
+    // Numbers of a lane in a batch.
+    static constexpr u32 kPerLane = kBatchRows * kRow / kWarp;
 
     HuffmanShared<T>& shared;
 
@@ -58,17 +61,74 @@ struct HuffmanDecompressor : FlatTile<HuffmanDecompressor<T, kPart>, T, kHuffman
         shared.tables.template read<kHuffmanThreads>(head, from + head.lengths(n_rows));
         if (!shared.tables.is_sound) return kMarkCorrupt;
         if (warp_id() > 0) return 0;
-        const bool has_signs = args.own.flag();
         u32 before = 0;
-        const bool is_sound = read_section<T>(shared.tables, head, from, m, [&](u32 i, u32 number, bool exists) {
-            u32 element = has_signs || are_differences ? Symbol::unfold_sign(number) : number;
-            if (are_differences) {
-                element = before + warp_inclusive_sum(element);
-                before = __shfl_sync(kAllLanes, element, kWarp - 1);
-            }
-            if (exists) store(i, element);
+        const bool is_sound = read_batches<T>(shared.tables, head, from, m, [&](u32 first, u32) {
+            take(first + lane_id() * kPerLane, m, are_differences, before);
         });
         return is_sound ? 0 : kMarkCorrupt;
+    }
+
+    // Stores the lane's numbers of a batch, from index i on. `before`: the element before the batch.
+    // Called by a warp.
+    __device__ __forceinline__ void take(u32 i, u32 m, bool are_differences, u32& before) const {
+        const uint4 symbols = load_shared_16(shared_address(shared.tables.symbols) + 2 * kPerLane * lane_id());
+        const u32 pairs[] = {symbols.x, symbols.y, symbols.z, symbols.w};
+        u32 of[kPerLane];
+#pragma unroll
+        for (u32 k = 0; k < kPerLane; ++k) of[k] = k % 2 ? pairs[k / 2] >> 16 : pairs[k / 2] & 0xffff;
+        static_assert(!Symbol::kHasTails || Symbol::kCount < 2 * kDirectSymbols, "the highest bit of a symbol is set if there is a tail");
+        constexpr u32 kTails = kDirectSymbols | kDirectSymbols << 16;
+        if (Symbol::kHasTails && unlikely(__any_sync(kAllLanes, (symbols.x | symbols.y | symbols.z | symbols.w) & kTails))) {
+            TailBits& tails = shared.tables.tails;
+            u32 n = 0;
+#pragma unroll
+            for (u32 k = 0; k < kPerLane; ++k) n += i + k < m ? Symbol::tail_bits(of[k]) : 0;
+            u32 at = tails.reserve(n);
+#pragma unroll
+            for (u32 k = 0; k < kPerLane; ++k) {
+                // One number after the other: all at once would take too many registers.
+                launder(at), launder(of[k]);
+                const u32 n_tail = i + k < m ? Symbol::tail_bits(of[k]) : 0;
+                of[k] = Symbol::above_tail(of[k]) << n_tail | tails.read(at, n_tail);
+                at += n_tail;
+            }
+        }
+        if (are_differences || args.own.flag()) {
+#pragma unroll
+            for (u32 k = 0; k < kPerLane; ++k) of[k] = Symbol::unfold_sign(of[k]);
+        }
+        if (are_differences) {
+#pragma unroll
+            for (u32 k = 1; k < kPerLane; ++k) of[k] += of[k - 1];
+            const u32 through = before + warp_inclusive_sum(of[kPerLane - 1]), begin = through - of[kPerLane - 1];
+#pragma unroll
+            for (u32 k = 0; k < kPerLane; ++k) of[k] += begin;
+            before = __shfl_sync(kAllLanes, through, kWarp - 1);
+        }
+        store(i, m, of);
+    }
+    // Stores kPerLane elements from i on, which is a multiple of kPerLane.
+    __device__ __forceinline__ void store(u32 i, u32 m, const u32 (&of)[kPerLane]) const {
+        T* const to = reinterpret_cast<T*>(array) + (static_cast<u64>(block) << args.own.log_block()) + i;
+        constexpr u32 kPerWord = 4 / kBytes, kWords = kPerLane / kPerWord;
+        if (likely(!kPart && i + kPerLane <= m && reinterpret_cast<u64>(to) % (kWords % 4 == 0 ? kUnitBytes : 8) == 0 && (kBytes == 1 || !(args.flags & kSwapBytes)))) {
+            u32 words[kWords] = {};
+#pragma unroll
+            for (u32 k = 0; k < kPerLane; ++k) words[k / kPerWord] |= (of[k] & low_bits(0u, 8 * kBytes)) << k % kPerWord * 8 * kBytes;
+#pragma unroll
+            for (u32 w = 0; w < kWords; w += 4) {
+                if (kWords % 4 == 0) {
+                    store_global_16(reinterpret_cast<u32*>(to) + w, make_uint4(words[w], words[w + 1], words[(w + 2) % kWords], words[(w + 3) % kWords]));
+                } else {
+                    store_global_8(to, make_uint2(words[0], words[1]));
+                }
+            }
+            return;
+        }
+#pragma unroll
+        for (u32 k = 0; k < kPerLane; ++k) {
+            if (i + k < m) store(i + k, of[k]);
+        }
     }
 
     // Stores the elements of a raw block, where they are in native byte order.
@@ -92,13 +152,13 @@ struct HuffmanDecompressor : FlatTile<HuffmanDecompressor<T, kPart>, T, kHuffman
 
 template <typename T>
 __device__ __forceinline__ void huffman_decompress(const DecompressArgs<Flat>& args) {
-    extern __shared__ __align__(512) unsigned char shared[];
+    extern __shared__ __align__(1024) unsigned char shared[];
     HuffmanDecompressor<T, false>(args, *reinterpret_cast<HuffmanShared<T>*>(shared)).run();
 }
 
 template <typename T>
 __device__ __forceinline__ void huffman_decompress_region(const RegionArgs<Flat>& args) {
-    extern __shared__ __align__(512) unsigned char shared[];
+    extern __shared__ __align__(1024) unsigned char shared[];
     HuffmanDecompressor<T, true>(args, *reinterpret_cast<HuffmanShared<T>*>(shared)).run();
 }
 

@@ -60,8 +60,8 @@ struct BlockNumbers {
           swaps(args.flags & kSwapBytes), is_signed(args.own.flag()) {}
 
     __device__ __forceinline__ u32 n_rows() const { return (m + kRow - 1) / kRow; }
-    __device__ __forceinline__ u32 element(u32 i) const {
-        const u32 element = elements[i];
+    __device__ __forceinline__ u32 element(u32 i) const { return native(elements[i]); }
+    __device__ __forceinline__ u32 native(u32 element) const {
         if (sizeof(T) == 1 || !swaps) return element;
         return sizeof(T) == 2 ? __byte_perm(element, 0, 0x4401) : swapped_bytes(element);
     }
@@ -74,23 +74,30 @@ struct BlockNumbers {
         const u32 at = min(i, m - 1), own = element(at);
         return are_differences ? difference(own, at > 0 ? element(at - 1) : 0) : number(own);
     }
-    // Loads kUnit elements from `first` on, which must all exist, and the element before them.
-    // `first` is a multiple of kUnit.
-    __device__ __forceinline__ void load(u32 first, u32 (&own)[kUnit], u32& before) const {
-        before = first > 0 ? element(first - 1) : 0;
+    // kUnit elements, in native byte order. The element before them is as in memory, so that nothing
+    // waits for its load yet; it is 0 for the first unit.
+    struct Unit {
+        uint4 words;
+        T before;
+    };
+    // Loads the unit from `first` on, which is a multiple of kUnit. If it is not whole, the unit is
+    // not used.
+    __device__ __forceinline__ Unit load(u32 first) const {
+        Unit unit = {};
+        if (unlikely(first + kUnit > m)) return unit;
+        if (first > 0) unit.before = elements[first - 1];
         if (likely(reinterpret_cast<u64>(elements) % kUnitBytes == 0 && !swaps)) {
-            const uint4 unit = *reinterpret_cast<const uint4*>(elements + first);
-            const u32 words[4] = {unit.x, unit.y, unit.z, unit.w};
-#pragma unroll
-            for (u32 k = 0; k < kUnit; ++k) own[k] = words[k * sizeof(T) / 4] >> k * sizeof(T) % 4 * 8 & low_bits(0u, 8 * sizeof(T));
+            unit.words = *reinterpret_cast<const uint4*>(elements + first);
         } else {
+            u32 words[4] = {};
 #pragma unroll
-            for (u32 k = 0; k < kUnit; ++k) own[k] = element(first + k);
+            for (u32 k = 0; k < kUnit; ++k) words[k * sizeof(T) / 4] |= element(first + k) << k * sizeof(T) % 4 * 8;
+            unit.words = make_uint4(words[0], words[1], words[2], words[3]);
         }
+        return unit;
     }
-    // Computes kUnit numbers from `first` on. `first` is a multiple of kUnit. Past the end, the
-    // last number repeats.
-    __device__ __forceinline__ void numbers(u32 first, bool are_differences, u32 (&of)[kUnit]) const {
+    // Computes the numbers of the unit from `first` on. Past the end, the last number repeats.
+    __device__ __forceinline__ void numbers(const Unit& unit, u32 first, bool are_differences, u32 (&of)[kUnit]) const {
         if (unlikely(first + kUnit > m)) {
 #pragma unroll 1
             for (u32 k = 0; k < kUnit; ++k) {
@@ -100,10 +107,29 @@ struct BlockNumbers {
             }
             return;
         }
-        u32 own[kUnit], before;
-        load(first, own, before);
+        const u32 words[4] = {unit.words.x, unit.words.y, unit.words.z, unit.words.w};
 #pragma unroll
-        for (u32 k = 0; k < kUnit; ++k) of[k] = are_differences ? difference(own[k], k > 0 ? own[k - 1] : before) : number(own[k]);
+        for (u32 k = 0; k < kUnit; ++k) of[k] = words[k * sizeof(T) / 4] >> k * sizeof(T) % 4 * 8 & low_bits(0u, 8 * sizeof(T));
+        // Branches for the whole unit, instead of one for each element.
+        if (are_differences) {
+#pragma unroll
+            for (u32 k = kUnit; k-- > 0;) of[k] -= k > 0 ? of[k - 1] : native(unit.before);
+        }
+        if (are_differences || is_signed) {
+#pragma unroll
+            for (u32 k = 0; k < kUnit; ++k) of[k] = Symbol::fold_sign(of[k]);
+        }
+    }
+    // Replaces numbers by their symbols. Returns true if any number has a tail.
+    static __device__ __forceinline__ bool to_symbols(u32 (&of)[kUnit]) {
+        if (!Symbol::kHasTails) return false;
+        u32 any = 0;
+#pragma unroll
+        for (u32 k = 0; k < kUnit; ++k) any |= of[k];
+        if (likely(any < kDirectSymbols)) return false;
+#pragma unroll
+        for (u32 k = 0; k < kUnit; ++k) of[k] = Symbol::of(of[k]);
+        return true;
     }
 };
 

@@ -1,8 +1,7 @@
 // The second and the third pass of compression.
 //
-// Second pass: a block has two warps. The first one writes the words of all lanes; the other one
-// writes the header of the block, the bitmap of omitted rows and the code lengths. Then the first
-// warp writes the tails, if numbers have any. Third pass: blocks get their positions by the
+// Second pass: a block has two warps. The first one writes the words of all lanes, from codes that
+// the other one looks up a batch of rows ahead. Then that one writes the tails. Third pass: blocks get their positions by the
 // protocol of common/ordered_frames.cuh, and are copied there.
 
 #pragma once
@@ -13,6 +12,7 @@ constexpr u32 kWriteThreads = 2 * kWarp;
 
 template <typename T>
 struct WriteShared {
+    alignas(16) u32 batches[2][BlockNumbers<T>::kUnit * kWarp];  // codes of these rows, and of the next ones
     u32 codes[Symbols<T>::kCount];
     u32 bitmap[HuffmanBlock<T>::kRows / 32];
 };
@@ -20,7 +20,8 @@ struct WriteShared {
 template <typename T>
 struct HuffmanWriter {
     using Symbol = Symbols<T>;
-    static constexpr u32 kBatch = 8;  // rows that are loaded together
+    // Rows whose codes are looked up together; a lane looks up a unit of numbers.
+    static constexpr u32 kBatch = BlockNumbers<T>::kUnit;
 
     WriteShared<T>& shared;
     HuffmanBlock<T>& block;
@@ -34,69 +35,67 @@ struct HuffmanWriter {
 
     __device__ __forceinline__ void run() const {
         if ((block.kind & 0xff) != kCodesBlock) return;
-        for (u32 symbol = threadIdx.x; symbol < Symbol::kCount; symbol += kWriteThreads) shared.codes[symbol] = block.section.longest ? block.section.codes[symbol] : 0;
-        for (u32 i = threadIdx.x; i < HuffmanBlock<T>::kRows / 32; i += kWriteThreads) shared.bitmap[i] = block.bitmap[i];
         const SectionHead head(block.head);
+        for (u32 symbol = threadIdx.x; symbol < Symbol::kCount; symbol += kWriteThreads) {
+            shared.codes[symbol] = block.section.longest && symbol - head.lowest < head.n_symbols ? block.section.codes[symbol] : 0;
+        }
+        for (u32 i = threadIdx.x; i < HuffmanBlock<T>::kRows / 32; i += kWriteThreads) shared.bitmap[i] = block.bitmap[i];
         u32* const words = reinterpret_cast<u32*>(block.bytes);
         const u32 tails = kBlockHead + head.tails(n_rows);
         // Tails are added to zeros, and zeros fill the last unit.
         for (u32 i = tails / 4 + threadIdx.x; i < block.n_units * (kUnitBytes / 4); i += kWriteThreads) words[i] = 0;
         __syncthreads();
-        if (warp_id() == 0) {
-            if (head.n_words > 0) write_words(head.n_words);
-        } else {
+        if (warp_id() > 0) {
             if (lane_id() < kUnitBytes / 4) words[lane_id()] = lane_id() == 0 ? block.kind : block.head[lane_id() - 1];
             copy_bytes(kBlockHead + head.bitmap(), shared.bitmap, head.lengths(n_rows) - head.bitmap());
             copy_bytes(kBlockHead + head.lengths(n_rows), block.section.halves, head.length_bytes);
         }
+        if (head.n_words > 0) write_words(head.n_words);
         if (head.tail_bytes == 0) return;
-        __syncthreads();
-        if (warp_id() == 0) write_tails(words, block.n_units * (kUnitBytes / 4), 8 * tails);
+        __syncwarp();
+        if (warp_id() > 0) write_tails(words, block.n_units * (kUnitBytes / 4), 8 * tails);
     }
 
-    __device__ __forceinline__ bool is_left_out(u32 row) const { return shared.bitmap[row / 32] >> row % 32 & 1; }
-
-    // The lane's elements of the last kBatch rows before row `end`, and of the row before these, in
-    // descending order. Past the last element of the block, this element repeats. Before row 0, row
-    // 0 repeats.
-    struct Rows {
-        u32 of[kBatch + 1];
-    };
-    __device__ __forceinline__ Rows load(u32 end) const {
-        Rows rows;
-#pragma unroll
-        for (u32 k = 0; k <= kBatch; ++k) {
-            const u32 row = end - min(end, k + 1);
-            rows.of[k] = numbers.element(min(row * kRow + lane_id(), numbers.m - 1));
-        }
-        return rows;
-    }
-    // The lane's number in row `row`, given its elements in this row and in the previous one.
-    __device__ __forceinline__ u32 number_of(u32 row, u32 element, u32 row_before) const {
-        if (!are_differences) return numbers.number(element);
-        const u32 before = __shfl_up_sync(kAllLanes, element, 1), last = __shfl_sync(kAllLanes, row_before, kWarp - 1);
-        const u32 number = numbers.difference(element, lane_id() > 0 ? before : row > 0 ? last : 0);
-        // Past the last number of the block, this number repeats.
-        return row + 1 < n_rows ? number : __shfl_sync(kAllLanes, number, min(lane_id(), (numbers.m - 1) % kRow));
-    }
-    // Writes the words of all lanes, from the last row to the first. Called by a warp.
+    // Writes the words of all lanes, from the last row to the first. Ends with a barrier.
     __device__ __forceinline__ void write_words(u32 n_words) const {
         LaneWriter writer(block.section.lane_counts[lane_id()], block.section.longest, reinterpret_cast<unsigned short*>(block.bytes + kUnitBytes), n_words);
-        Rows rows = load(n_rows);
+        const u32 n_batches = (n_rows + kBatch - 1) / kBatch;
+        const auto first_of = [&](u32 batch) { return (batch * kWarp + lane_id()) * kBatch; };
+        auto unit = numbers.load(first_of(n_batches - 1));
 #pragma unroll 1
-        for (u32 end = n_rows; end > 0;) {
-            // The next rows are loaded meanwhile.
-            const u32 n = min(end, kBatch);
-            const Rows next = load(end - n);
+        for (u32 i = n_batches;; --i) {
+            // The batch before the one that is written.
+            if (warp_id() > 0 && i > 0) {
+                u32 of[kBatch];
+                numbers.numbers(unit, first_of(i - 1), are_differences, of);
+                if (i > 1) unit = numbers.load(first_of(i - 2));
+                BlockNumbers<T>::to_symbols(of);
+                const u32 to = shared_address(shared.batches[(i - 1) % 2]) + 4 * lane_id() * kBatch;
 #pragma unroll
-            for (u32 k = 0; k < kBatch; ++k) {
-                if (k >= n) break;
-                const u32 row = end - 1 - k, code = shared.codes[Symbol::of(number_of(row, rows.of[k], rows.of[k + 1]))];
-                if (!is_left_out(row)) writer.put(code);
+                for (u32 k = 0; k < kBatch; ++k) of[k] = shared.codes[of[k]];
+#pragma unroll
+                for (u32 k = 0; k < kBatch; k += 4) store_shared_16(to + 4 * k, make_uint4(of[k], of[k + 1], of[k + 2], of[k + 3]));
+            } else if (warp_id() == 0 && i < n_batches) {
+                put_batch(writer, i * kBatch, shared_address(shared.batches[i % 2]) + 4 * lane_id());
             }
-            rows = next, end -= n;
+            __syncthreads();
+            if (i == 0) break;
         }
-        writer.finish();
+        if (warp_id() == 0) writer.finish();
+    }
+    // Writes a batch of rows, whose codes for this lane begin at the address `from`. Called by a warp.
+    __device__ __forceinline__ void put_batch(LaneWriter& writer, u32 first_row, u32 from) const {
+        // The rows of a batch are in one word of the bitmap.
+        const u32 n = min(n_rows - first_row, kBatch), left_out = shared.bitmap[first_row / 32] >> first_row % 32;
+        if (likely(n == kBatch && (left_out & low_bits(0u, kBatch)) == 0)) {
+#pragma unroll
+            for (u32 k = kBatch; k-- > 0;) writer.put(load_shared_4(from + 4 * kRow * k));
+        } else {
+#pragma unroll 1
+            for (u32 k = n; k-- > 0;) {
+                if (!(left_out >> k & 1)) writer.put(load_shared_4(from + 4 * kRow * k));
+            }
+        }
     }
     // Copies n bytes to byte `at` of the block. Called by a warp.
     __device__ __forceinline__ void copy_bytes(u32 at, const u32* from, u32 n) const {
@@ -105,19 +104,34 @@ struct HuffmanWriter {
     // Adds the tails to zeros, from bit `at` of the block on. The block has `n_words` words.
     // Omitted rows have no tails, since zeros have none. Called by a warp.
     __device__ __forceinline__ void write_tails(u32* words, u32 n_words, u32 at) const {
+        auto next = numbers.load(lane_id() * kBatch);
 #pragma unroll 1
-        for (u32 row = 0; row < n_rows; ++row) {
-            const u32 i = row * kRow + lane_id(), number = numbers.number(i, are_differences), n = i < numbers.m ? Symbol::tail_bits(Symbol::of(number)) : 0;
-            if (!__any_sync(kAllLanes, n > 0)) continue;
-            const u32 through = warp_inclusive_sum(n), first = at + through - n, tail = number & low_bits(0u, n);
-            // If numbers have changed since they were counted, their tails may exceed the available
-            // room.
-            if (n > 0 && likely(first + n <= 32 * n_words)) {
-                atomicOr(words + first / 32, tail << first % 32);
-                const u32 behind = __funnelshift_l(tail, 0, first);
-                if (behind) atomicOr(words + first / 32 + 1, behind);
+        for (u32 batch = 0; batch < numbers.m; batch += kBatch * kWarp) {
+            const u32 first = batch + lane_id() * kBatch;
+            u32 of[kBatch], any = 0, n = 0;
+            numbers.numbers(next, first, are_differences, of);
+            next = numbers.load(first + kBatch * kWarp);
+#pragma unroll
+            for (u32 k = 0; k < kBatch; ++k) any |= of[k];
+            if (!__any_sync(kAllLanes, any >= kDirectSymbols)) continue;
+            const auto tail_bits = [&](u32 k) { return first + k < numbers.m ? Symbol::tail_bits(Symbol::of(of[k])) : 0; };
+#pragma unroll
+            for (u32 k = 0; k < kBatch; ++k) n += tail_bits(k);
+            const u32 through = at + warp_inclusive_sum(n);
+            at = through - n;
+#pragma unroll
+            for (u32 k = 0; k < kBatch; ++k) {
+                const u32 n_tail = tail_bits(k), tail = of[k] & low_bits(0u, n_tail);
+                // If numbers have changed since they were counted, their tails may exceed the
+                // available room.
+                if (n_tail > 0 && likely(at + n_tail <= 32 * n_words)) {
+                    atomicOr(words + at / 32, tail << at % 32);
+                    const u32 behind = __funnelshift_l(tail, 0, at);
+                    if (behind) atomicOr(words + at / 32 + 1, behind);
+                }
+                at += n_tail;
             }
-            at += __shfl_sync(kAllLanes, through, kWarp - 1);
+            at = __shfl_sync(kAllLanes, through, kWarp - 1);
         }
     }
 };

@@ -1,8 +1,8 @@
 // Computes the lengths of Huffman codes, limited to a maximum.
 //
-// All threads sort the leaves. One thread builds the tree; memory latency limits it, so other CTAs
-// should be resident meanwhile. Then the levels above each leaf are counted. If a code is too long,
-// the weights are halved and all steps are repeated.
+// All threads sort the leaves. One thread builds a tree; latency limits it, so other CTAs should be
+// resident meanwhile. Weights are halved until no code is too long: if there is room, each warp
+// builds the tree of another number of halvings. Then the levels above each leaf are counted.
 
 #pragma once
 
@@ -13,19 +13,22 @@
 template <u32 kSymbols, u32 kThreads>
 struct CodeLengths {
     static constexpr u32 kSymbolBits = 12, kMost = 1u << kSymbolBits;
-    static constexpr u32 power_of_two(u32 n) { return n <= 1 ? 1 : 2 * power_of_two((n + 1) / 2); }
-    static constexpr u32 kLeaves = power_of_two(kSymbols);
     static_assert(kSymbols <= kMost, "a leaf is its weight and its symbol");
+    // Nodes of all trees that are built at once.
+    static constexpr u32 kTrees = kThreads / kWarp, kNodes = kSymbols > 256 * kTrees ? kSymbols : 256 * kTrees;
 
-    u32 counts[kSymbols];   // occurrences of each symbol
-    u32 leaves[kLeaves];    // weight in the bits above the symbol
-    u32 weights[kSymbols];  // of merged nodes
-    unsigned short taken[kSymbols];   // leaves consumed before each node was built
+    union {
+        u32 counts[kSymbols];  // occurrences of each symbol
+        u32 weights[kNodes];   // of merged nodes
+    };
+    u32 leaves[kSymbols];             // weight in the bits above the symbol
+    unsigned short taken[kNodes];     // leaves consumed before each node was built
     unsigned char lengths[kSymbols];  // the result; 0 for symbols that do not occur
     u32 n_leaves;
+    bool is_low[kTrees];  // no code of the tree is too long
 
-    // Computes the lengths for the counted symbols. Called by all threads after a barrier; contains
-    // barriers, one at the end.
+    // Computes the lengths for the counted symbols; overwrites the counts. Called by all threads
+    // after a barrier; contains barriers, one at the end.
     __device__ __forceinline__ void find(u32 max_bits) {
         if (threadIdx.x == 0) n_leaves = 0;
         __syncthreads();
@@ -37,38 +40,54 @@ struct CodeLengths {
         __syncthreads();
         const u32 n = n_leaves;
         if (n < 2) return;
-        for (;;) {
-            sort(n);
-            if (threadIdx.x == 0) merge_leaves<kSymbolBits>(leaves, n, weights, taken);
-            __syncthreads();
-            bool is_long = false;
-            for (u32 leaf = threadIdx.x; leaf < n; leaf += kThreads) {
-                const u32 length = depth_of_leaf(leaf, n, taken);
-                is_long |= length > max_bits;
-                lengths[leaves[leaf] % kMost] = static_cast<unsigned char>(length);
+        sort(n);
+        const u32 trees = min(kNodes / n, kTrees), tree = threadIdx.x / kWarp;
+        u32 halvings = 0;
+        for (;; halvings += trees) {
+            if (lane_id() == 0 && tree < trees) {
+                merge_leaves<kSymbolBits>(leaves, n, weights + tree * n, taken + tree * n, halvings + tree);
+                // No leaf is deeper than the first one.
+                is_low[tree] = depth_of_leaf(0, n, taken + tree * n) <= max_bits;
             }
-            if (!__syncthreads_or(is_long)) return;
-            for (u32 leaf = threadIdx.x; leaf < n; leaf += kThreads) {
-                const u32 weight = leaves[leaf] >> kSymbolBits;
-                leaves[leaf] = (weight + 1) / 2 << kSymbolBits | leaves[leaf] % kMost;
+            __syncthreads();
+            u32 found = 0;
+            while (found < trees && !is_low[found]) ++found;
+            if (found < trees) {
+                halvings += found;
+                break;
             }
             __syncthreads();
         }
+        // Leaves that now weigh the same are ordered by symbol.
+        if (halvings > 0) {
+            for (u32 leaf = threadIdx.x; leaf < n; leaf += kThreads) {
+                const u32 weight = leaves[leaf] >> kSymbolBits;
+                leaves[leaf] = (((weight - 1) >> halvings) + 1) << kSymbolBits | leaves[leaf] % kMost;
+            }
+            __syncthreads();
+            sort(n);
+        }
+        const unsigned short* const nodes = taken + halvings % trees * n;
+        for (u32 leaf = threadIdx.x; leaf < n; leaf += kThreads) lengths[leaves[leaf] % kMost] = static_cast<unsigned char>(depth_of_leaf(leaf, n, nodes));
+        __syncthreads();
     }
 
-    // Sorts n leaves with a bitonic network. Contains barriers.
+    // Sorts n leaves with a bitonic network all of whose comparisons are in the same direction, so
+    // that leaves past the end need not exist. Contains barriers.
     __device__ __forceinline__ void sort(u32 n) {
         const u32 padded = 1u << (32 - __clz(n - 1));
-        for (u32 i = n + threadIdx.x; i < padded; i += kThreads) leaves[i] = ~0u;
-        __syncthreads();
 #pragma unroll 1
         for (u32 sorted = 2; sorted <= padded; sorted *= 2) {
 #pragma unroll 1
             for (u32 step = sorted / 2; step > 0; step /= 2) {
+                // The first step compares with the mirror image.
+                const u32 mirror = step == sorted / 2 ? sorted - 1 : step;
 #pragma unroll 1
                 for (u32 pair = threadIdx.x; pair < padded / 2; pair += kThreads) {
-                    const u32 i = 2 * pair - (pair & (step - 1)), a = leaves[i], b = leaves[i + step];
-                    if ((a > b) == ((i & sorted) == 0)) leaves[i] = b, leaves[i + step] = a;
+                    const u32 i = 2 * pair - (pair & (step - 1)), other = i ^ mirror;
+                    if (other >= n) continue;
+                    const u32 a = leaves[i], b = leaves[other];
+                    if (a > b) leaves[i] = b, leaves[other] = a;
                 }
                 __syncthreads();
             }

@@ -5,16 +5,52 @@
 //      determines the meaning of a half byte.
 //   2. Codes are ordered by length and symbol. All threads fill a table that is indexed by the next
 //      bits and gives the code with which they begin.
-//   3. The warp loads the words of the lanes and looks up codes, row by row. The next words are in
-//      shared memory, and the words after them are in flight to registers, as in rans.cuh.
+//   3. The warp looks up codes, row by row, and stores the symbols of a batch of rows. The next words
+//      are in shared memory, enough for a batch; the words after them are in flight to registers.
+//   4. The caller gets the symbols of a batch. It can process consecutive numbers in each lane, so
+//      that a batch takes one scan over the warp and a few wide stores.
 //
-// Decoding is limited by latency: the bits of a lane select a table entry, whose code length
-// determines the lane's next bits. Many resident CTAs hide this latency, so the table in shared
-// memory must be small. Codes longer than its index are rare and are decoded bit by bit.
+// Decoding is limited by latency and by instructions: the bits of a lane select a table entry, whose
+// code length determines the lane's next bits. Many resident CTAs hide this latency, so the table in
+// shared memory must be small. Codes longer than its index are rare and are decoded bit by bit; blocks
+// without such codes do not test for them.
 
 #pragma once
 
 #include "symbols.cuh"
+
+// Rows that are decoded before their symbols are used.
+constexpr u32 kBatchRows = 8;
+
+// The tails of numbers, stored contiguously in the order of the numbers. Resides in shared memory,
+// since many blocks have none.
+struct TailBits {
+    const u32* words;  // aligned
+    u32 shift, end;    // position of the first bit; number of bits
+    u32 at;
+
+    // Called by one thread.
+    __device__ __forceinline__ void begin(const unsigned char* from, u32 n_bytes) {
+        words = reinterpret_cast<const u32*>(reinterpret_cast<u64>(from) & ~u64{3});
+        shift = static_cast<u32>(reinterpret_cast<u64>(from)) % 4 * 8, end = 8 * n_bytes, at = 0;
+    }
+    // Reserves n bits for each lane; returns the position of the lane's bits. Called by a warp.
+    __device__ __forceinline__ u32 reserve(u32 n) {
+        const u32 through = at + warp_inclusive_sum(n);
+        __syncwarp();
+        if (lane_id() == kWarp - 1) at = through;
+        __syncwarp();
+        return through - n;
+    }
+    // n bits (n < 32) at position `first`; zeros past the end.
+    __device__ __forceinline__ u32 read(u32 first, u32 n) const {
+        const bool is_there = n > 0 && first + n <= end;
+        const u32 from = shift + first, last = from + n - 1;
+        const u32 low = is_there ? words[from / 32] : 0, high = is_there ? words[last / 32] : 0;
+        return __funnelshift_r(low, high, from) & low_bits(0u, n);
+    }
+    __device__ __forceinline__ bool is_done() const { return (at + 7) / 8 * 8 == end; }
+};
 
 // Tables for decoding a section, in shared memory.
 template <typename T>
@@ -24,17 +60,22 @@ struct SectionTables {
     static constexpr u32 kTableBits = Symbol::kHasTails ? 12 : kDirectBits;
     static constexpr u32 kLonger = 0xffff;  // entry of a code that is too long for the table
     static constexpr u32 kRounds = (Symbol::kCount + kWarp - 1) / kWarp;
-    static constexpr u32 kWindow = 256;
+    static constexpr u32 kWindow = 512;
 
     // Ring buffer of the words around the next one. The struct's address is a multiple of this
     // buffer's size, so an OR replaces an addition in addresses.
     alignas(16) unsigned short window[kWindow];
-    // Indexed by the next bits: the symbol of the code with which they begin and, from bit 12 on,
-    // the length of this code.
-    unsigned short entries[1 << kTableBits];
+    // The symbols of a batch of rows; 0 in rows that the section leaves out.
+    alignas(16) unsigned short symbols[kBatchRows * kRow];
+    union {
+        // Indexed by the next bits: the symbol of the code with which they begin and, from bit 12
+        // on, the length of this code.
+        unsigned short entries[1 << kTableBits];
+        // Code lengths of the symbols, until the entries are filled in.
+        unsigned char lengths[kRounds * kWarp];
+    };
     // The same entries in the order of codes, that is, by length and symbol.
     unsigned short by_rank[kRounds * kWarp];
-    unsigned char lengths[kRounds * kWarp];
     // Indexed by length. next: number of codes, later the rank of the next code. limits: 16 bits
     // that are not less than this begin with a longer code. offsets: a code plus the offset is its
     // rank.
@@ -43,6 +84,7 @@ struct SectionTables {
     u32 shortest, longest;  // bits of the shortest and the longest code
     u32 n_codes;
     u32 is_sound;
+    TailBits tails;
 
     // Reads the code lengths that the head describes from `from`. Called by all kThreads threads;
     // contains barriers, one at the end.
@@ -156,107 +198,119 @@ struct SectionTables {
 template <typename T>
 struct SectionReader {
     using Tables = SectionTables<T>;
-    using Symbol = Symbols<T>;
-    static constexpr u32 kPart = 4 * kWarp, kWindow = sizeof(Tables::window);  // bytes
+    // Bytes: of the window, and of a part of it, which is at least what a batch of rows takes.
+    static constexpr u32 kWindow = sizeof(Tables::window), kPart = kBatchRows * kRow * 2, kLoads = kPart / (4 * kWarp);
+    static_assert(kWindow == 2 * kPart, "a part is loaded while a batch takes words from the other one");
 
     const Tables& tables;
-    const u32 entries, window;     // addresses in shared memory
+    const u32 entries, window, symbols;  // addresses in shared memory
     const u32 below;               // mask of the lanes before this one
     const u32* const words;        // 16-bit words of the lanes, stored in pairs
-    const u32 n_pairs, n_words;
+    const u32 n_pairs;
     const u32 longest, shift;      // (bits >> 1) >> shift is the index into the table
     u32 bits, count;               // the lane's bits, left-aligned; their number
-    u32 loaded, next;              // a pair in flight; index of the next one
+    u32 loaded[kLoads], next;      // pairs in flight; index of the next one
     u32 n_taken, n_loaded;         // bytes taken, and loaded into the window
 
     __device__ __forceinline__ SectionReader(Tables& tables, const unsigned char* from, u32 n_words)
-        : tables(tables), entries(shared_address(tables.entries)), window(shared_address(tables.window)), below(lanes_below()),
-          words(reinterpret_cast<const u32*>(from)), n_pairs((n_words + 1) / 2), n_words(n_words), longest(tables.longest),
-          shift(31 - min(tables.longest, Tables::kTableBits)), bits(0), count(0), next(lane_id()), n_taken(0), n_loaded(0) {
+        : tables(tables), entries(shared_address(tables.entries)), window(shared_address(tables.window)),
+          symbols(shared_address(tables.symbols) + 2 * lane_id()), below(lanes_below()), words(reinterpret_cast<const u32*>(from)),
+          n_pairs((n_words + 1) / 2), longest(tables.longest), shift(31 - min(tables.longest, Tables::kTableBits)), bits(0), count(0),
+          next(lane_id()), n_taken(0), n_loaded(0) {
         fetch_next();
-        load(), load(), load();
     }
     __device__ __forceinline__ void fetch_next() {
-        loaded = next < n_pairs ? words[next] : 0;
-        next += kWarp;
+#pragma unroll
+        for (u32 k = 0; k < kLoads; ++k) {
+            loaded[k] = next < n_pairs ? words[next] : 0;
+            next += kWarp;
+        }
     }
     // Stores the pairs in flight into their part of the window.
     __device__ __forceinline__ void load() {
-        store_shared_4(window | (n_loaded + 4 * lane_id()) % kWindow, loaded);
+#pragma unroll
+        for (u32 k = 0; k < kLoads; ++k) store_shared_4(window | (n_loaded + 4 * (k * kWarp + lane_id())) % kWindow, loaded[k]);
         n_loaded += kPart;
         fetch_next();
-        __syncwarp();
     }
 
+    // Decodes a batch of n rows, except those of the mask `left_out`. Called after a barrier of the
+    // warp, and ends with one.
+    __device__ __forceinline__ void decode(u32 n, u32 left_out) {
+        if (n_taken + kPart > n_loaded) load();
+        __syncwarp();
+        if (likely(longest <= Tables::kTableBits)) {
+            decode_rows<false>(n, left_out);
+        } else {
+            decode_rows<true>(n, left_out);
+        }
+        __syncwarp();
+    }
+    template <bool kHasLonger>
+    __device__ __forceinline__ void decode_rows(u32 n, u32 left_out) {
+        if (!kHasLonger && likely(n == kBatchRows && left_out == 0)) {
+#pragma unroll
+            for (u32 k = 0; k < kBatchRows; ++k) store_shared_2(symbols + 2 * kRow * k, symbol<kHasLonger>());
+        } else {
+#pragma unroll 1
+            for (u32 k = 0; k < n; ++k) store_shared_2(symbols + 2 * kRow * k, left_out >> k & 1 ? 0 : symbol<kHasLonger>());
+        }
+    }
     // The next symbol of each lane.
+    template <bool kHasLonger>
     __device__ __forceinline__ u32 symbol() {
         const bool takes = count < longest;
-        const u32 taking = __ballot_sync(kAllLanes, takes), at = n_taken + 2 * __popc(taking & below);
-        const u32 word = load_shared_2(window | at % kWindow);
+        const u32 taking = __ballot_sync(kAllLanes, takes);
+        const u32 word = load_shared_2(window | (n_taken + 2 * __popc(taking & below)) % kWindow);
         if (takes) bits |= word << (kCodeWordBits - count), count += kCodeWordBits;
         n_taken += 2 * __popc(taking);
-        if (unlikely(n_taken + kPart > n_loaded)) load();
         u32 entry = load_shared_2(entries + 2 * (bits >> 1 >> shift));
-        if (unlikely(__any_sync(kAllLanes, entry == Tables::kLonger))) {
+        if (kHasLonger && unlikely(__any_sync(kAllLanes, entry == Tables::kLonger))) {
             if (entry == Tables::kLonger) entry = tables.entry_of(bits >> kCodeWordBits, Tables::kTableBits + 1, kMostCodeBits);
         }
         const u32 length = entry >> 12;
         bits <<= length, count -= length;
         return entry & 0xfff;
     }
-    __device__ __forceinline__ bool is_done() const { return n_taken == 2 * n_words; }
+    __device__ __forceinline__ bool is_done(u32 n_words) const { return n_taken == 2 * n_words; }
 };
 
-// The tails of numbers, stored contiguously in the order of the numbers.
-struct TailBits {
-    const u32* words;  // aligned
-    u32 shift, end;    // position of the first bit; number of bits
-    u32 at;
-
-    __device__ __forceinline__ TailBits(const unsigned char* from, u32 n_bytes)
-        : words(reinterpret_cast<const u32*>(reinterpret_cast<u64>(from) & ~u64{3})), shift(static_cast<u32>(reinterpret_cast<u64>(from)) % 4 * 8),
-          end(8 * n_bytes), at(0) {}
-    // The next n bits (n < 32) of each lane. Called by a warp.
-    __device__ __forceinline__ u32 take(u32 n) {
-        const u32 through = warp_inclusive_sum(n), first = shift + at + through - n, last = first + n - 1;
-        const bool is_there = n > 0 && at + through <= end;
-        const u32 low = is_there ? words[first / 32] : 0, high = is_there ? words[last / 32] : 0;
-        at += __shfl_sync(kAllLanes, through, kWarp - 1);
-        return __funnelshift_r(low, high, first) & low_bits(0u, n);
+// Calls `take(first, n)` for each batch of n rows of a section at `from`: `tables.symbols` has the
+// symbols of the numbers from index `first` on, `tables.tails` their tails. Returns true if the
+// section is sound. Called by a warp.
+template <typename T, typename F>
+__device__ __forceinline__ bool read_batches(SectionTables<T>& tables, const SectionHead& head, const unsigned char* from, u32 m, F take) {
+    // The bits of a batch are a byte of the bitmap.
+    static_assert(kBatchRows == 8, "a byte");
+    const u32 n_rows = (m + kWarp - 1) / kWarp;
+    const unsigned char* const bitmap = head.has_bitmap ? from + head.bitmap() : nullptr;
+    if (lane_id() == 0) tables.tails.begin(from + head.tails(n_rows), head.tail_bytes);
+    SectionReader<T> reader(tables, from + SectionHead::kBytes, head.n_words);
+#pragma unroll 1
+    for (u32 first = 0; first < n_rows; first += kBatchRows) {
+        const u32 n = min(n_rows - first, kBatchRows), left_out = bitmap ? bitmap[first / 8] & low_bits(0u, n) : 0;
+        if (unlikely(tables.n_codes == 0) && left_out != low_bits(0u, n)) return false;
+        reader.decode(n, left_out);
+        take(first * kRow, n);
+        __syncwarp();
     }
-    __device__ __forceinline__ bool is_done() const { return (at + 7) / 8 * 8 == end; }
-};
+    return reader.is_done(SectionHead(reinterpret_cast<const u32*>(from)).n_words) && tables.tails.is_done();
+}
 
 // Calls `take(i, number, exists)` for the numbers of a section at `from`, a row at a time. A lane
 // gets number i, which exists if i < m. Returns true if the section is sound. Called by a warp.
 template <typename T, typename F>
 __device__ __forceinline__ bool read_section(SectionTables<T>& tables, const SectionHead& head, const unsigned char* from, u32 m, F take) {
     using Symbol = Symbols<T>;
-    const u32 lane = lane_id(), n_rows = (m + kWarp - 1) / kWarp;
-    SectionReader<T> reader(tables, from + SectionHead::kBytes, head.n_words);
-    TailBits tails(from + head.tails(n_rows), head.tail_bytes);
-    const unsigned char* const bitmap = from + head.bitmap();
-    bool has_codes = false;
-#pragma unroll 1
-    for (u32 first = 0; first < n_rows; first += kWarp) {
-        // Mask of the rows that the section leaves out.
-        const u32 row = first + lane;
-        const u32 left_out = head.has_bitmap ? __ballot_sync(kAllLanes, row < n_rows && bitmap[row / 8] >> row % 8 & 1) : 0;
-        const u32 n = min(n_rows - first, kWarp);
+    return read_batches<T>(tables, head, from, m, [&](u32 first, u32 n) {
 #pragma unroll 1
         for (u32 k = 0; k < n; ++k) {
-            const u32 i = (first + k) * kRow + lane;
+            const u32 i = first + k * kRow + lane_id(), symbol = tables.symbols[k * kRow + lane_id()];
             const bool exists = i < m;
-            u32 number = 0;
-            if (!(left_out >> k & 1)) {
-                has_codes = true;
-                const u32 symbol = reader.symbol();
-                number = Symbol::above_tail(symbol);
-                const u32 n_tail = exists ? Symbol::tail_bits(symbol) : 0;
-                if (Symbol::kHasTails && unlikely(__any_sync(kAllLanes, n_tail > 0))) number = number << n_tail | tails.take(n_tail);
-            }
+            u32 number = Symbol::above_tail(symbol);
+            const u32 n_tail = exists ? Symbol::tail_bits(symbol) : 0;
+            if (Symbol::kHasTails && unlikely(__any_sync(kAllLanes, n_tail > 0))) number = number << n_tail | tables.tails.read(tables.tails.reserve(n_tail), n_tail);
             take(i, number, exists);
         }
-    }
-    return reader.is_done() && tails.is_done() && (tables.n_codes > 0 || !has_codes);
+    });
 }

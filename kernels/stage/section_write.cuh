@@ -4,7 +4,7 @@
 // SectionChoice, used by all threads of a CTA, computes codes from counts, the half bytes that
 // describe their lengths, and the size of the lanes' words. LaneWriter, used by a warp, writes the
 // words, from the last row to the first. A row's numbers and codes do not depend on the following
-// row, so they are loaded early, and only a few instructions form a dependency chain.
+// row, so the caller prepares the codes of several rows, and only a few instructions form a dependency chain.
 
 #pragma once
 
@@ -16,7 +16,8 @@ template <typename T>
 struct SectionCodes {
     static constexpr u32 kSymbols = Symbols<T>::kCount;
 
-    u32 codes[kSymbols];             // left-aligned in 32 bits; the length is in the low bits
+    // From the lowest to the highest symbol: left-aligned in 32 bits; the length is in the low bits.
+    u32 codes[kSymbols];
     u32 halves[(kSymbols + 7) / 8];  // code lengths in the format of the section
     u32 lane_counts[kWarp];          // bits of a lane after the last row
     u32 longest;                     // longest code length; 0 if there is at most one code
@@ -90,11 +91,11 @@ struct SectionChoice {
     // Assigns codes in the order of symbols. Called by a warp.
     __device__ __forceinline__ void give_codes(SectionCodes<T>& to) {
 #pragma unroll 1
-        for (u32 first = 0; first < kSymbols; first += kWarp) {
-            const u32 symbol = first + lane_id(), length = symbol < kSymbols ? lengths.lengths[symbol] : 0;
+        for (u32 first = lowest; first <= highest; first += kWarp) {
+            const u32 symbol = first + lane_id(), length = symbol <= highest ? lengths.lengths[symbol] : 0;
             const u32 same = __match_any_sync(kAllLanes, length);
             const u32 code = next[length] + __popc(same & lanes_below());
-            if (symbol < kSymbols) to.codes[symbol] = length > 0 ? code << (32 - length) | length : 0;
+            if (symbol <= highest) to.codes[symbol] = length > 0 ? code << (32 - length) | length : 0;
             __syncwarp();
             if (length > 0 && (same & lanes_below()) == 0) next[length] += __popc(same);
             __syncwarp();
@@ -154,25 +155,22 @@ struct LaneWriter {
     // Puts a code in front of each lane's bits, and writes the words that become complete at the
     // other end.
     __device__ __forceinline__ void put(u32 code) {
-        const u32 length = code & 0xff;
-        const bool is_full = count + length >= kCodeWordBits + longest;
+        const u32 length = code & 0xff, next = count + length;
+        const bool is_full = next >= kCodeWordBits + longest;
         const u32 full = __ballot_sync(kAllLanes, is_full);
-        if (is_full) {
-            store(end - __popc(full & from_here), bits >> (32 - count));
-            count -= kCodeWordBits;
-        }
+        store(is_full, end - __popc(full & from_here), __funnelshift_l(bits, 0, count));
         end -= __popc(full);
         bits = bits >> length | (code & 0xffff0000u);
-        count += length;
+        count = is_full ? next - kCodeWordBits : next;
     }
     // Writes the words that a reader takes before the first row.
     __device__ __forceinline__ void finish() {
         const u32 left = __ballot_sync(kAllLanes, count > 0);
-        if (count > 0) store(end - __popc(left & from_here), bits >> kCodeWordBits);
+        store(count > 0, end - __popc(left & from_here), bits >> kCodeWordBits);
     }
-    // Stores a word. If numbers have changed since they were counted, they may need more words than
-    // there is room for; then `end` wraps around.
-    __device__ __forceinline__ void store(u32 at, u32 word) const {
-        if (likely(at < n_words)) words[at] = static_cast<unsigned short>(word);
+    // Stores a word if `exists`, without a branch. If numbers have changed since they were counted,
+    // they may need more words than there is room for; then `end` wraps around.
+    __device__ __forceinline__ void store(bool exists, u32 at, u32 word) const {
+        if (exists & (at < n_words)) words[at] = static_cast<unsigned short>(word);
     }
 };

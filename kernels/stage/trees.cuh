@@ -8,16 +8,18 @@
 
 // Repeatedly merges the two lightest among n leaves and the nodes built so far, until one node is
 // left. On ties, leaves are taken first. A leaf's weight is in the bits above kShift; the sum of
-// weights is below 2^30. Nodes are built in ascending order of weight, so both nodes and leaves are
-// consumed in order. taken[node]: the number of leaves consumed before the node was built.
+// weights is below 2^30. Weights are halved `halvings` times, rounded up. Nodes are built in
+// ascending order of weight, so both nodes and leaves are consumed in order. taken[node]: the number
+// of leaves consumed before the node was built.
 template <u32 kShift, typename Count>
-__device__ __forceinline__ void merge_leaves(const u32* leaves, u32 n, u32* weights, Count* taken) {
+__device__ __forceinline__ void merge_leaves(const u32* leaves, u32 n, u32* weights, Count* taken, u32 halvings = 0) {
     constexpr u32 kNone = 1u << 30;
+    const auto weight = [&](u32 leaf) { return leaf < n ? (((leaves[leaf] >> kShift) - 1) >> halvings) + 1 : kNone; };
     u32 leaf = 0;
 #pragma unroll 1
     for (u32 node = 0; node + 1 < n; ++node) {
         const u32 merged = 2 * node - leaf;
-        const u32 leaf_0 = leaf < n ? leaves[leaf] >> kShift : kNone, leaf_1 = leaf + 1 < n ? leaves[leaf + 1] >> kShift : kNone;
+        const u32 leaf_0 = weight(leaf), leaf_1 = weight(leaf + 1);
         const u32 node_0 = merged < node ? weights[merged] : kNone, node_1 = merged + 1 < node ? weights[merged + 1] : kNone;
         taken[node] = static_cast<Count>(leaf);
         // Two leaves, two nodes, or one of each.

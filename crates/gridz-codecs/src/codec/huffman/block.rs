@@ -34,7 +34,7 @@ impl<T: Number> Cacheable for Option<Memory<T>> {
     }
 }
 
-struct Memory<T> {
+struct Memory<T: Number> {
     /// Whole rows of numbers, and the rows of the sample.
     numbers: Vec<T>,
     sample: Vec<T>,
@@ -132,9 +132,7 @@ impl Elements<'_> {
         let mut counts = T::no_counts();
         let counts = counts.as_mut();
         if let Some(bytes) = T::as_bytes_mut(sample) {
-            let mut quarters = [[0; 4]; 1 << u8::BITS];
-            section::count(bytes, &mut quarters);
-            counts.iter_mut().zip(quarters).for_each(|(count, quarters)| *count = section::whole(quarters));
+            section::count(bytes, &mut [[0; 1 << u8::BITS]; 4], counts);
         } else {
             // With this many symbols, counting in several tables does not pay.
             sample.iter().for_each(|&number| counts[symbol(number).0] += 1);

@@ -16,10 +16,10 @@ use crate::cpu::thread_cache::bytes_of;
 use crate::error::{Result, try_vec};
 use crate::stage::entropy::lanes::{LANES, Table};
 #[cfg(target_arch = "x86_64")]
-use crate::stage::entropy::simd::{Avx512, lanes as simd};
+use crate::stage::entropy::simd::{Avx2, Avx512, lanes as simd, lanes_avx2};
 use crate::stage::entropy::symbols::Number;
 pub use read::{LOG_BITS, read};
-pub use write::{Coding, count, whole};
+pub use write::{Coding, count};
 
 /// Maximum number of numbers in a block. It ensures that 16 bits can count the block's words.
 pub const MAX_NUMBERS: usize = 1 << 16;
@@ -34,16 +34,16 @@ const GAP: u8 = 15;
 const LEAST_GAP: usize = 3;
 
 /// Scratch memory, reused from block to block.
-pub struct Work<T> {
+pub struct Work<T: Number> {
     /// Numbers of the coded rows, padded to whole rows; used for reading.
     coded: Vec<T>,
     /// Symbols of the coded numbers; when reading, the ranks of their codes.
     symbols: Vec<u16>,
     /// Codes of the coded numbers in the form of `lanes::ended`; when reading, scratch memory.
     codes: Vec<u16>,
-    /// For each symbol: four partial counts, the total count, the code in the form of
-    /// `lanes::ended`, and the code length.
-    quarters: Vec<[u16; 4]>,
+    /// Four tables of partial counts.
+    quarters: Vec<T::Counts>,
+    /// For each symbol: the count, the code in the form of `lanes::ended`, and the code length.
     counts: Vec<u32>,
     code_of: Vec<u16>,
     lengths: Vec<u8>,
@@ -66,11 +66,13 @@ impl<T: Number> Work<T> {
             Ok(all)
         }
         let n = n.next_multiple_of(LANES);
+        let mut quarters = try_vec(4, "a block")?;
+        quarters.resize_with(4, T::no_counts);
         Ok(Self {
             coded: filled(n)?,
             symbols: filled(n)?,
             codes: filled(n)?,
-            quarters: filled(T::SYMBOLS)?,
+            quarters,
             counts: filled(T::SYMBOLS)?,
             code_of: filled(T::SYMBOLS)?,
             lengths: filled(T::SYMBOLS)?,
@@ -89,11 +91,13 @@ impl<T: Number> Work<T> {
     }
 }
 
-/// Looks up symbols, in whole rows, in `table`.
-fn look_up(table: &[u16], symbols: &[u16], found: &mut [u16], level: Isa) {
+/// Looks up symbols, in whole rows, in `table`. No symbol is below `first`.
+fn look_up(table: &[u16], first: usize, symbols: &[u16], found: &mut [u16], level: Isa) {
     #[cfg(target_arch = "x86_64")]
     if let Some(avx512) = Avx512::at(level) {
         return simd::look_up(avx512, table, symbols, found);
+    } else if let Some(avx2) = Avx2::at(level) {
+        return lanes_avx2::look_up(avx2, table, first, symbols, found);
     }
     found.iter_mut().zip(symbols).for_each(|(found, &symbol)| *found = table[usize::from(symbol)]);
 }

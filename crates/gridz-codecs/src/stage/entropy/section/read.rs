@@ -6,7 +6,7 @@ use crate::stage::bits::peek_32;
 use crate::stage::entropy::lanes::{Codes, LANES, Reader, Table, WORD_BYTES};
 use crate::stage::entropy::section::{GAP, HEAD_BYTES, LEAST_GAP, MARKED, Work, look_up};
 #[cfg(target_arch = "x86_64")]
-use crate::stage::entropy::simd::{Avx512, lanes as simd};
+use crate::stage::entropy::simd::{Avx2, Avx512, lanes as simd, lanes_avx2};
 use crate::stage::entropy::symbols::{Number, above_tail};
 
 /// Reads a section at the start of `bytes`; returns its byte count. There is at least one number,
@@ -86,6 +86,13 @@ fn read_rows<T: Number>(
         } else {
             n_ranks = simd::read(avx512, codes, &mut reader, ranks);
         }
+    } else if let Some(avx2) = Avx2::at(level) {
+        if let Some(bytes) = T::as_bytes_mut(numbers) {
+            n_numbers = lanes_avx2::read_bytes(avx2, codes, by_rank, &mut reader, bytes);
+            n_ranks = n_numbers;
+        } else {
+            n_ranks = lanes_avx2::read(avx2, codes, &mut reader, ranks);
+        }
     }
     reader.read(codes, table, &mut ranks[n_ranks..]);
     if !reader.is_done() {
@@ -108,23 +115,45 @@ fn read_tails<T: Number>(
     tails: &[u8],
     level: Isa,
 ) -> Result<()> {
-    let mut any_bits = 0;
     for symbol in by_rank.iter_mut() {
         let (above, n_bits) = above_tail((*symbol).into());
-        any_bits |= n_bits;
         *symbol = (above << LOG_BITS | n_bits) as u16;
     }
-    look_up(by_rank, ranks, entries, level);
-    let (mut n_read, mut at) = (0, 0);
-    if any_bits == 0 {
-        for (number, &entry) in numbers.iter_mut().zip(&*entries) {
-            *number = T::from_u32(u32::from(entry) >> LOG_BITS);
+    look_up(by_rank, 0, ranks, entries, level);
+    let have_tails = |row: &[u16]| row.iter().fold(0, |any, entry| any | entry) % (1 << LOG_BITS) > 0;
+    let (mut done, mut at) = (0, 0);
+    // Often only few rows have tails, such as the first row of differences.
+    while done < numbers.len() {
+        let mut rows = entries[done..].chunks(LANES).map(have_tails).peekable();
+        let with_tails = rows.peek() == Some(&true);
+        let n_rows = rows.take_while(|&with| with == with_tails).count();
+        let end = numbers.len().min(done + LANES * n_rows);
+        let (numbers, entries) = (&mut numbers[done..end], &entries[done..end]);
+        if with_tails {
+            at = read_with_tails(numbers, entries, tails, at, level);
+        } else {
+            for (number, &entry) in numbers.iter_mut().zip(entries) {
+                *number = T::from_u32(u32::from(entry) >> LOG_BITS);
+            }
         }
-        n_read = numbers.len();
+        done = end;
     }
+    if at.div_ceil(8) == tails.len() { Ok(()) } else { Err(damage("a wrong number of tail bits")) }
+}
+
+/// Builds numbers from `entries` and from their tails, which begin at bit `at`; returns the end of
+/// these.
+fn read_with_tails<T: Number>(
+    numbers: &mut [T],
+    entries: &[u16],
+    tails: &[u8],
+    mut at: usize,
+    level: Isa,
+) -> usize {
+    let mut n_read = 0;
     #[cfg(target_arch = "x86_64")]
-    if let Some(avx512) = Avx512::at(level).filter(|_| any_bits > 0) {
-        (n_read, at) = simd::read_tails(avx512, entries, tails, numbers);
+    if let Some(avx512) = Avx512::at(level) {
+        (n_read, at) = simd::read_tails(avx512, entries, tails, at, numbers);
     }
     // Without branches: whether a number has a tail is hard to predict.
     for (number, &entry) in numbers[n_read..].iter_mut().zip(&entries[n_read..]) {
@@ -133,7 +162,7 @@ fn read_tails<T: Number>(
         *number = T::from_u32(u32::from(entry) >> LOG_BITS << n_bits | tail);
         at += n_bits as usize;
     }
-    if at.div_ceil(8) == tails.len() { Ok(()) } else { Err(damage("a wrong number of tail bits")) }
+    at
 }
 
 /// Reads code lengths from 4-bit values. No byte may be left over.

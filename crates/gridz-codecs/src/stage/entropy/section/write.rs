@@ -5,7 +5,7 @@ use crate::stage::bits;
 use crate::stage::entropy::lanes::{Codes, LANES, MAX_BITS, WORD_BITS, WORD_BYTES, Writer, code_of, ended};
 use crate::stage::entropy::section::{GAP, HEAD_BYTES, LEAST_GAP, MARKED, MAX_ROWS, Work, look_up};
 #[cfg(target_arch = "x86_64")]
-use crate::stage::entropy::simd::{Avx512, lanes as simd};
+use crate::stage::entropy::simd::{Avx2, Avx512, lanes as simd, lanes_avx2};
 use crate::stage::entropy::symbols::{Number, any_symbol, have_tails, symbol, tail_bits};
 use crate::stage::rows::{Simd, WithSimd, dispatch};
 
@@ -46,8 +46,11 @@ impl Coding {
         let n_rows = n.div_ceil(LANES);
         let mut bitmap = [0u32; MAX_ROWS / 32];
         let mut n_marked = 0;
-        for (row, numbers) in rows[..n].chunks(LANES).enumerate() {
-            let is_zero = numbers.iter().fold(T::default(), |any, &number| any | number) == T::default();
+        let (whole_rows, rest) = rows[..n].as_chunks::<LANES>();
+        let is_zero = |row: &[T]| row.iter().fold(T::default(), |any, &number| any | number) == T::default();
+        // Of whole rows, whose length is constant, the compiler makes vectors.
+        let are_zero = whole_rows.iter().map(|row| is_zero(row)).chain(rest.first().map(|_| is_zero(rest)));
+        for (row, is_zero) in are_zero.enumerate() {
             bitmap[row / 32] |= u32::from(is_zero) << (row % 32);
             n_marked += usize::from(is_zero);
         }
@@ -73,10 +76,9 @@ impl Coding {
         let coded = &rows[..n_coded];
         let symbols = &mut work.symbols[..n_coded];
         let [lowest, end] = dispatch(level, Symbols { numbers: coded, symbols });
-        let (quarters, counts) = (&mut work.quarters[..end], &mut work.counts[..end]);
-        quarters.fill([0; 4]);
-        count(symbols, quarters);
-        counts.iter_mut().zip(quarters).for_each(|(count, quarters)| *count = whole(*quarters));
+        let quarters = work.quarters.first_chunk_mut().expect("made with it");
+        let counts = &mut work.counts[..end];
+        count(symbols, quarters, counts);
         let n_used = counts.iter().filter(|&&count| count > 0).count();
         let max_bits = (n_used.max(1).ilog2() + MORE_BITS).clamp(FEW_BITS, MAX_BITS);
         let lengths = &mut work.lengths[lowest..end];
@@ -116,14 +118,8 @@ impl Coding {
             work.code_of[usize::from(symbol)] = ended(code << (WORD_BITS - length), length);
         }
         let codes = &mut work.codes[..self.n_coded];
-        look_up(&work.code_of[..end], &work.symbols[..self.n_coded], codes, level);
-        let mut lane_bits = [0; LANES];
-        for row in codes.as_chunks::<LANES>().0 {
-            for lane in 0..LANES {
-                lane_bits[lane] += code_of(row[lane]).1 as u16;
-            }
-        }
-        self.lane_bits = lane_bits.map(u32::from);
+        look_up(&work.code_of[..end], self.lowest, &work.symbols[..self.n_coded], codes, level);
+        self.lane_bits = lane_bits(codes, level);
         self.n_words = Writer::new(&self.lane_bits, &last_row(codes), self.longest).n_words(&self.lane_bits);
     }
 
@@ -188,7 +184,7 @@ fn halve(lengths: &[u8], halves: &mut [u8]) -> usize {
 }
 
 /// [`Coding::choose`], compiled for a level.
-struct Choose<'a, T> {
+struct Choose<'a, T: Number> {
     rows: &'a mut [T],
     n: usize,
     work: &'a mut Work<T>,
@@ -215,13 +211,19 @@ impl<T: Number> WithSimd<u32> for Symbols<'_, T> {
 
     #[inline(always)]
     fn run<S: Simd<u32>>(self, _: S) -> [usize; 2] {
-        let Self { numbers, symbols } = self;
         let (mut least, mut end) = (u16::MAX, 0);
-        let symbols = &mut symbols[..numbers.len()];
-        for i in 0..numbers.len() {
-            let symbol = any_symbol(numbers[i]).0 as u16;
-            symbols[i] = symbol;
-            (least, end) = (least.min(symbol), end.max(symbol + 1));
+        let mut put = |numbers: &[T; LANES], symbols: &mut [u16; LANES], symbol: fn(T) -> u32| {
+            for i in 0..LANES {
+                symbols[i] = symbol(numbers[i]) as u16;
+                (least, end) = (least.min(symbols[i]), end.max(symbols[i] + 1));
+            }
+        };
+        for (numbers, symbols) in self.numbers.as_chunks().0.iter().zip(self.symbols.as_chunks_mut().0) {
+            if have_tails(numbers) {
+                put(numbers, symbols, |number| any_symbol(number).0);
+            } else {
+                put(numbers, symbols, T::to_u32);
+            }
         }
         [least.min(end).into(), end.into()]
     }
@@ -283,27 +285,44 @@ fn put_tails<T: Number>(row: &[T; LANES], writer: &mut bits::Writer) {
     }
 }
 
+/// Bits of each lane.
+fn lane_bits(codes: &[u16], level: Isa) -> [u32; LANES] {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(avx2) = Avx2::at(level) {
+        return lanes_avx2::lane_bits(avx2, codes);
+    }
+    let mut lane_bits = [0; LANES];
+    for row in codes.as_chunks::<LANES>().0 {
+        for lane in 0..LANES {
+            lane_bits[lane] += code_of(row[lane]).1 as u16;
+        }
+    }
+    lane_bits.map(u32::from)
+}
+
 /// Code lengths of the last row, or zeros if there are no rows.
 fn last_row(codes: &[u16]) -> [u32; LANES] {
     codes.last_chunk().map_or([0; LANES], |last: &[u16; LANES]| last.map(|code| code_of(code).1))
 }
 
-/// Builds the histogram of symbols. Every fourth symbol uses the same partial count: neighbors are
-/// often equal, and no increment should wait for the one before.
+/// Counts symbols that are below `counts.len()`. Every fourth symbol is counted in the same of four
+/// tables, whose contents are arbitrary: neighbors are often equal, and no increment should wait for
+/// the one before.
 #[inline(never)] // the vector instructions of the caller are of no use here
-pub fn count(symbols: &[impl Copy + Into<usize>], quarters: &mut [[u16; 4]]) {
+pub fn count<C: AsMut<[u32]>>(symbols: &[impl Copy + Into<usize>], quarters: &mut [C; 4], counts: &mut [u32]) {
+    let mut quarters = quarters.each_mut().map(C::as_mut);
+    quarters.iter_mut().for_each(|quarter| quarter[..counts.len()].fill(0));
     let (fours, rest) = symbols.as_chunks::<4>();
     for four in fours {
-        for (i, &symbol) in four.iter().enumerate() {
-            quarters[symbol.into()][i] += 1;
+        for (quarter, &symbol) in quarters.iter_mut().zip(four) {
+            quarter[symbol.into()] += 1;
         }
     }
-    rest.iter().for_each(|&symbol| quarters[symbol.into()][0] += 1);
-}
-
-/// Sum of a symbol's partial counts.
-pub fn whole(quarters: [u16; 4]) -> u32 {
-    quarters.iter().map(|&count| u32::from(count)).sum()
+    rest.iter().for_each(|&symbol| quarters[0][symbol.into()] += 1);
+    let [a, b, c, d] = quarters.map(|quarter| &quarter[..counts.len()]);
+    for (i, count) in counts.iter_mut().enumerate() {
+        *count = a[i] + b[i] + c[i] + d[i];
+    }
 }
 
 /// Writes the words of whole rows of codes; they fill `out` exactly.
@@ -314,6 +333,11 @@ fn write_words(mut writer: Writer, codes: &[u16], level: Isa, out: &mut [u8]) {
         writer.finish(&mut out[..end]);
         return;
     }
-    let end = writer.write(codes, out);
+    let (mut end, mut n_left) = (out.len(), codes.len());
+    #[cfg(target_arch = "x86_64")]
+    if let Some(avx2) = Avx2::at(level) {
+        (end, n_left) = lanes_avx2::write(avx2, &mut writer, codes, out);
+    }
+    let end = writer.write(&codes[..n_left], &mut out[..end]);
     writer.finish(&mut out[..end]);
 }

@@ -40,11 +40,17 @@ pub fn write(_: Avx512, writer: &mut Writer, codes: &[u16], out: &mut [u8]) -> u
     unsafe { write_rows(writer, codes, out) }
 }
 
-/// Builds numbers from `entries`, see [`LOG_BITS`], by whole vectors; returns their number and
-/// the bits of their tails.
-pub fn read_tails<T: Number>(_: Avx512, entries: &[u16], tails: &[u8], numbers: &mut [T]) -> (usize, usize) {
+/// Builds numbers from `entries`, see [`LOG_BITS`], by whole vectors. Their tails begin at bit `at`.
+/// Returns their number and the end of their tails.
+pub fn read_tails<T: Number>(
+    _: Avx512,
+    entries: &[u16],
+    tails: &[u8],
+    at: usize,
+    numbers: &mut [T],
+) -> (usize, usize) {
     // SAFETY: the token is proof of the instructions.
-    unsafe { read_tails_by_vectors(entries, tails, numbers) }
+    unsafe { read_tails_by_vectors(entries, tails, at, numbers) }
 }
 
 /// Looks up symbols, in whole rows, in `table`.
@@ -207,14 +213,19 @@ fn look_up_rows(table: &[u16], symbols: &[u16], found: &mut [u16]) {
     }
 }
 
-fn read_tails_by_vectors<T: Number>(entries: &[u16], tails: &[u8], numbers: &mut [T]) -> (usize, usize) {
+fn read_tails_by_vectors<T: Number>(
+    entries: &[u16],
+    tails: &[u8],
+    mut at: usize,
+    numbers: &mut [T],
+) -> (usize, usize) {
     let (zero, one) = (_mm512_setzero_si512(), _mm512_set1_epi32(1));
     let lengths = _mm512_set1_epi32((1 << LOG_BITS) - 1);
     // `lowest` copies a word's lowest byte to all of its bytes. Adding `four` gives the indices of
     // four bytes from there on; adding `fifth` moves the first index to the fifth byte.
     let lowest = _mm512_set4_epi32(0x0c0c_0c0c, 0x0808_0808, 0x0404_0404, 0);
     let (four, fifth) = (_mm512_set1_epi32(0x0302_0100), _mm512_set1_epi32(4));
-    let (mut n_read, mut at) = (0, 0);
+    let mut n_read = 0;
     for (entries, numbers) in entries.as_chunks::<WORDS>().0.iter().zip(numbers.as_chunks_mut::<WORDS>().0) {
         // The tails of 16 numbers have at most 58 bytes and begin in the first byte. Bytes past the
         // end are zeros.

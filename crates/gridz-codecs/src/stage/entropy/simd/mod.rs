@@ -2,6 +2,7 @@
 
 pub mod contexts;
 pub mod lanes;
+pub mod lanes_avx2;
 pub mod rans;
 
 use crate::cpu::isa::Isa;
