@@ -70,6 +70,10 @@ impl Codec for Lorenzo {
         }
     }
 
+    fn fallback_levels(&self, level: u16) -> &'static [u16] {
+        params::fallback_levels(level)
+    }
+
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
         let chunk = Chunk::new(dtype, shape, params);
         chunk.map(CodecState::new).ok_or_else(|| not_written("lorenzo", dtype, shape, params))
