@@ -27,7 +27,7 @@ pub fn job<'a>(prepared: &'a Prepared, verify: Verify, context: &'a Context) -> 
 /// Returns the frame's length. If the frame would not be shorter than a stored one, stores the
 /// array.
 pub fn compress(prepared: &Prepared, src: &[u8], dst: &mut [u8], context: &Context) -> Result<usize> {
-    let Prepared { array, entry, .. } = prepared;
+    let array = &prepared.array;
     let mut swapped;
     let little = if prepared.is_swapped() {
         swapped = context.scratch(src.len())?;
@@ -37,22 +37,46 @@ pub fn compress(prepared: &Prepared, src: &[u8], dst: &mut [u8], context: &Conte
     } else {
         src
     };
-    let other = match prepared.fold_choice() {
-        Some(choice)
-            if entry.codec.takes_other_fold(&choice, &job(prepared, Verify::Checksum, context)?, little) =>
-        {
-            prepared.otherwise()
+    let n_bytes = encode_shortest(prepared, little, dst, context)?;
+    if n_bytes as u64 >= stored_bytes(array) && prepared.entry.id != STORED {
+        return encode(&Prepared::stored(array), src, dst, context);
+    }
+    Ok(n_bytes)
+}
+
+/// Writes the shortest of the frames that `prepared` and its fallbacks give, of equal ones the
+/// first. Returns its length.
+fn encode_shortest(prepared: &Prepared, little: &[u8], dst: &mut [u8], context: &Context) -> Result<usize> {
+    let mut shortest: Option<(usize, Prepared)> = None;
+    for fallback in prepared.fallbacks() {
+        let n_bytes = encode(&fallback, little, dst, context)?;
+        if shortest.as_ref().is_none_or(|&(least, _)| n_bytes < least) {
+            shortest = Some((n_bytes, fallback));
         }
-        _ => None,
-    };
+    }
+    // The slowest way is last. It is usually the best, so that nothing is encoded again and no
+    // second buffer is needed.
+    let n_bytes = encode(prepared, little, dst, context)?;
+    match shortest {
+        Some((least, fallback)) if least < n_bytes => encode(&fallback, little, dst, context),
+        _ => Ok(n_bytes),
+    }
+}
+
+/// Writes the frame of little-endian elements with the fold that suits them, and returns its length.
+/// If that is at least the length of a stored frame, the contents of `dst` are unspecified.
+fn encode(prepared: &Prepared, little: &[u8], dst: &mut [u8], context: &Context) -> Result<usize> {
+    let mut other = None;
+    if let Some(choice) = prepared.fold_choice()
+        && prepared.entry.codec.takes_other_fold(&choice, &job(prepared, Verify::Checksum, context)?, little)
+    {
+        other = prepared.otherwise();
+    }
     let prepared = other.as_ref().unwrap_or(prepared);
     let header = prepared.header();
     let (header_dst, payload_dst) = dst.split_at_mut(header.n_bytes());
     let job = job(prepared, Verify::Checksum, context)?;
-    let Encoded { n_bytes, sums } = entry.codec.encode(&job, little, payload_dst)?;
-    if (header_dst.len() + n_bytes) as u64 >= stored_bytes(array) && entry.id != STORED {
-        return compress(&Prepared::stored(array), src, dst, context);
-    }
+    let Encoded { n_bytes, sums } = prepared.entry.codec.encode(&job, little, payload_dst)?;
     Header { payload_bytes: n_bytes as u64, payload_checksum: sums.finish(n_bytes as u64), ..header }
         .emit(header_dst);
     Ok(header_dst.len() + n_bytes)

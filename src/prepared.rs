@@ -5,7 +5,7 @@ use crate::frame::{self, FRAME_ALIGNMENT, stored_bytes};
 use gridz_codecs::codec::fold_choice::FoldChoice;
 use gridz_codecs::codec::registry::{self, Entry};
 use gridz_codecs::codec::request::Request;
-use gridz_codecs::codec::{CodecState, Decision, Params, Plan};
+use gridz_codecs::codec::{CodecState, Decision, EncodeParams, Params, Plan};
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::format::fold::Fold;
 use gridz_codecs::format::header::{Header, header_bytes};
@@ -26,6 +26,8 @@ pub struct Prepared {
     pub(super) layout: CodecState,
     /// The other way to fold these arrays, which the data may suit better.
     other: Option<Folded>,
+    /// Levels that a writer tries in addition to the requested one.
+    fallback_levels: &'static [u16],
     /// Maximum size in bytes of a frame while it is being compressed, rounded up to a multiple of
     /// [`FRAME_ALIGNMENT`]: the size of a kernel's destination.
     bound: u64,
@@ -46,15 +48,33 @@ impl Prepared {
     /// `InvalidArgument` if that many bytes cannot be addressed; the codec's reason if it refuses
     /// the request.
     pub fn new(array: &Array, request: &Request) -> Result<Self> {
-        let prepared = match request.entry.codec.plan(array, &request.encode_params) {
-            Decision::Take(plan) => Self::planned(array, request.entry, &plan),
+        let (entry, encode_params) = (request.entry, &request.encode_params);
+        let mut prepared = match entry.codec.plan(array, encode_params) {
+            Decision::Take(plan) => Self::planned(array, entry, &plan),
             Decision::Store => Self::stored(array),
             Decision::Refuse(error) => return Err(error),
         };
+        if prepared.entry.id == entry.id {
+            prepared.fallback_levels = entry.codec.fallback_levels(encode_params.level);
+            let bounds = prepared.fallbacks().map(|fallback| fallback.bound);
+            prepared.bound = bounds.fold(prepared.bound, u64::max);
+        }
         let bound = prepared.bound;
         isize::try_from(bound)
             .map_err(|_| Error::invalid(format!("a frame of up to {bound} bytes exceeds the address space")))?;
         Ok(prepared)
+    }
+
+    /// Other ways to compress such arrays, which may give shorter frames. A way whose codec does
+    /// not support the array is left out.
+    pub(super) fn fallbacks(&self) -> impl Iterator<Item = Self> {
+        let Self { array, entry, fallback_levels, .. } = *self;
+        fallback_levels.iter().filter_map(move |&level| {
+            match entry.codec.plan(&array, &EncodeParams::lossless(level)) {
+                Decision::Take(plan) => Some(Self::planned(&array, entry, &plan)),
+                Decision::Store | Decision::Refuse(_) => None,
+            }
+        })
     }
 
     /// Prepares to store arrays like `array`. Every array can be stored.
@@ -69,7 +89,8 @@ impl Prepared {
         let bound = stored_bytes(array).max(header_bytes(array.shape().rank(), params.len()) as u64 + bound);
         // `new` refuses a bound that is too large.
         let bound = bound.checked_next_multiple_of(FRAME_ALIGNMENT).unwrap_or(bound);
-        Self { array: *array, entry, fold, params, shape, layout, other: None, bound }.with_other()
+        Self { array: *array, entry, fold, params, shape, layout, other: None, fallback_levels: &[], bound }
+            .with_other()
     }
 
     /// Prepares to read frames that differ from that of `header` only by their payload.
@@ -92,7 +113,8 @@ impl Prepared {
         let layout = entry.codec.layout(array.dtype(), &shape, header.params)?;
         let params = Params::new(header.params);
         // The bound is not needed for decoding.
-        Ok(Self { array, entry, fold, params, shape, layout, other: None, bound: 0 }.with_other())
+        Ok(Self { array, entry, fold, params, shape, layout, other: None, fallback_levels: &[], bound: 0 }
+            .with_other())
     }
 
     /// Adds the other fold that such frames may have.

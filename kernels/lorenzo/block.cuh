@@ -95,6 +95,7 @@ struct LorenzoShared {
     W frequent;                   // the most frequent word of the samples
     u32 n_frequent;               // its count among the samples
     u32 decimals;                 // decimal digits of the samples; 0 if they are not decimal fractions
+    u32 most_decimals;            // largest number of digits that the samples allow
     u32 shift;                    // t of the map BITS
     W middle;                     // median of samples of the words, or of the numbers of the map tried last
     RowBox box;

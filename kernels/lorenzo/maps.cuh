@@ -45,8 +45,9 @@ struct MapChoice {
         }
         if (warp == 1) share_middle(words[lane_id() % OrderChoice<B>::kSamples * m / OrderChoice<B>::kSamples]);
         if (warp == B::kGroups - 1) {
-            const u32 decimals = element.is_float ? least_decimals(words[lane_id() * m / kWarp]) : 0;
-            if (lane_id() == 0) shared.decimals = decimals;
+            u32 most = 0;
+            const u32 decimals = element.is_float ? least_decimals(words[lane_id() * m / kWarp], most) : 0;
+            if (lane_id() == 0) shared.decimals = decimals, shared.most_decimals = most;
         }
         any = warp_or(any);
         all = ~warp_or(~all);
@@ -211,15 +212,19 @@ struct MapChoice {
         return true;
     }
 
-    // Returns true if all floats are decimal fractions with as many digits as the samples, or one
-    // more. Then computes the numbers of DECIMAL from those of the map BITS. Contains barriers.
+    // Returns true if all floats are decimal fractions. Then computes the least number of digits
+    // that suits all of them, and the numbers of DECIMAL from those of the map BITS. Contains
+    // barriers.
     __device__ __forceinline__ bool find_decimal(const W* numbers, W* decimals, Mapping<W>& decimal) const {
-        const u32 first = shared.decimals, t = shared.shift;
+        const u32 first = shared.decimals, most = shared.most_decimals, t = shared.shift;
         // Set even on failure: the numbers of the previous map are overwritten, and choose() must
         // recompute them if that map is chosen.
         decimal.map = kDecimal;
+        // Small floats can have more digits than the samples, which are often larger. All e from
+        // `first` on are tried up to `most`, but above `first` + 1 only if `most` itself suits.
+        bool suits_most = false;
 #pragma unroll 1
-        for (u32 e = first; e <= min(first + 1, kMaxDecimals); ++e) {
+        for (u32 e = first; e <= kMaxDecimals;) {
             bool is_decimal = true;
 #pragma unroll 1
             for (u32 i = threadIdx.x; i < shared.box.m; i += B::kThreads) {
@@ -227,11 +232,22 @@ struct MapChoice {
                 is_decimal &= decimal_of_float(static_cast<W>(numbers[i] << t), kPowersOfTen[e], v);
                 decimals[i] = static_cast<W>(v);
             }
-            if (!__syncthreads_and(is_decimal)) continue;
-            if (threadIdx.x < kWarp) share_middle(decimals[lane_id() % OrderChoice<B>::kSamples * shared.box.m / OrderChoice<B>::kSamples]);
-            __syncthreads();
-            decimal.shift = e;
-            return true;
+            const bool are_all = __syncthreads_and(is_decimal);
+            if (are_all && (suits_most || e <= first + 2)) {
+                if (threadIdx.x < kWarp) share_middle(decimals[lane_id() % OrderChoice<B>::kSamples * shared.box.m / OrderChoice<B>::kSamples]);
+                __syncthreads();
+                decimal.shift = e;
+                return true;
+            }
+            if (are_all) {
+                suits_most = true, e = first + 2;
+            } else if (e == first || suits_most) {
+                ++e;
+            } else if (e == first + 1 && most > e) {
+                e = most;
+            } else {
+                return false;
+            }
         }
         return false;
     }

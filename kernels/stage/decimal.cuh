@@ -41,15 +41,15 @@ __device__ __forceinline__ bool decimal_of_float(W word, double power, s64& v) {
 }
 
 // The least e, from 1 on, for which the floats of all lanes are multiples of 10^−e, or 0 if there
-// is none.
+// is none. `most` becomes the largest e for which the multiples are below the limit.
 template <typename W>
-__device__ __forceinline__ u32 least_decimals(W word) {
+__device__ __forceinline__ u32 least_decimals(W word, u32& most) {
     const double largest = value_of_float(warp_max_unsigned(word & ~kTopBit<W>)), limit = kDecimalLimit<W>;
     if (!(largest > 0 && largest < limit)) return 0;
     const u32 lane = lane_id(), at = min(lane, kMaxDecimals);
     const u32 fitting = __ballot_sync(kAllLanes, lane > 0 && lane <= kMaxDecimals && __dmul_rn(largest, kPowersOfTen[at]) <= limit);
     if (fitting == 0) return 0;
-    u32 e = 31 - __clz(fitting);
+    u32 e = most = 31 - __clz(fitting);
     s64 v;
     if (!__all_sync(kAllLanes, decimal_of_float(word, kPowersOfTen[e], v))) return 0;
 #pragma unroll 1

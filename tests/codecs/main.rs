@@ -11,6 +11,7 @@ mod chunks;
 mod context_rejects;
 mod float_state;
 mod golden;
+mod level_sizes;
 mod levels;
 mod lists;
 mod missing;

@@ -11,7 +11,7 @@ use gridz_codecs::format::checksum::Checksum;
 use gridz_codecs::format::fold::Fold;
 use gridz_codecs::format::region::Region;
 
-use super::compress;
+use super::compress_at_level;
 use super::decoder::Decoder;
 use super::generate::{Input, Xorshift};
 use super::repair::{close_table, repair, reseal};
@@ -63,7 +63,7 @@ pub fn is_possible(spec: &Request, array: &Array) -> bool {
     entry.dtypes.contains(&array.dtype()) && gridz::compress_bound(array, spec).is_ok()
 }
 
-/// An array with some of the request's missing elements, and its frame.
+/// The frame, of the request's own level, of an array with some of the request's missing elements.
 pub fn frame_of(spec: &Request, input: &Input, context: &gridz::Context) -> Vec<u8> {
     let (array, mut raw) = (input.array(), input.bytes());
     let missing = spec.missing_elements(&array).unwrap();
@@ -74,7 +74,7 @@ pub fn frame_of(spec: &Request, input: &Input, context: &gridz::Context) -> Vec<
             .step_by(11 + 3 * i)
             .for_each(|element| element.copy_from_slice(fill));
     }
-    compress(&array, spec, &raw, context)
+    compress_at_level(&array, spec, &raw, context)
 }
 
 /// Decodes a box at a random corner; also returns the expected elements from `whole`.

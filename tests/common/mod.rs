@@ -22,10 +22,11 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use gridz::{Array, Context, DType, ErrorKind, Mode, Request, Verify};
+use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Mode, Request, Verify};
 use gridz_codecs::codec::gpu::{Answer, Chunks, Direction};
 use gridz_codecs::codec::registry::{self, CODECS};
-use gridz_codecs::codec::{Decision, EncodeParams};
+use gridz_codecs::codec::{Decision, EncodeParams, Encoded, Job};
+use gridz_codecs::format::header::Header;
 use proptest::test_runner::{Config as ProptestConfig, FileFailurePersistence};
 use sha2::{Digest, Sha256};
 
@@ -210,6 +211,43 @@ pub fn compress(array: &Array, spec: &Request, src: &[u8], context: &Context) ->
     let mut frame = vec![0xa5; gridz::compress_bound(array, spec).unwrap() as usize];
     let n = gridz::compress(array, spec, src, &mut frame, context).unwrap();
     frame.truncate(n);
+    frame
+}
+
+/// Compresses at the request's own level, even if the frame of a lower one is shorter.
+pub fn compress_at_level(array: &Array, spec: &Request, src: &[u8], context: &Context) -> Vec<u8> {
+    let frame = compress(array, spec, src, context);
+    let codec = registry::find(spec.codec()).unwrap().codec;
+    let Decision::Take(plan) = codec.plan(array, &encode_params(spec)) else { return frame };
+    let header = Header::parse(&frame).unwrap();
+    if header.codec != spec.codec() || header.params == &plan.params[..] {
+        return frame;
+    }
+    let mut little = src.to_vec();
+    if array.order() == ByteOrder::Big {
+        little.chunks_exact_mut(array.dtype().number_size().unwrap() as usize).for_each(<[u8]>::reverse);
+    }
+    let job = Job {
+        dtype: array.dtype(),
+        shape: plan.fold.apply(array.shape(), codec.max_rank()),
+        layout: &plan.layout,
+        pool: context.pool(),
+        level: context.level().unwrap(),
+        verify: true,
+    };
+    let mut payload = vec![0xa5; plan.bound as usize];
+    let Encoded { n_bytes, sums } = codec.encode(&job, &little, &mut payload).unwrap();
+    let header = Header {
+        codec_version: codec.version(&plan.params),
+        fold: plan.fold,
+        params: &plan.params,
+        payload_bytes: n_bytes as u64,
+        payload_checksum: sums.finish(n_bytes as u64),
+        ..header
+    };
+    let mut frame = vec![0; header.n_bytes()];
+    header.emit(&mut frame);
+    frame.extend(&payload[..n_bytes]);
     frame
 }
 

@@ -129,7 +129,8 @@ impl Mapped {
         if a == 0.0 {
             return None;
         }
-        let mut e = (1..=22).rev().find(|&e| a * power(e) <= limit)?;
+        let largest = (1..=22).rev().find(|&e| a * power(e) <= limit)?;
+        let mut e = largest;
         let mut v = multiples(&samples, e)?;
         while v.iter().all(|v| v % 10 == 0) {
             e -= 1;
@@ -139,7 +140,9 @@ impl Mapped {
             }
         }
         let of_all = |e: u32| Some(Self::new(DECIMAL, e, multiples(words, e)?));
-        of_all(e).or_else(|| if e < 22 { of_all(e + 1) } else { None })
+        let next = || if e < 22 { of_all(e + 1) } else { None };
+        let further = || of_all(largest).and_then(|_| (e..=largest).find_map(of_all));
+        of_all(e).or_else(next).or_else(further)
     }
 }
 

@@ -147,7 +147,8 @@ impl Samples<'_> {
         while lane < LANES {
             let own = at + lane as u64;
             if own >= distance {
-                self.element.load(&self.bytes[(own - distance) as usize * pitch..][..size], &mut words[lane..=lane]);
+                self.element
+                    .load(&self.bytes[(own - distance) as usize * pitch..][..size], &mut words[lane..=lane]);
             }
             lane += 1;
         }
@@ -273,10 +274,15 @@ mod tests {
     /// Whether the other fold is taken, at all levels.
     fn take_other(dtype: DType, shape: &Shape, bytes: &[u8]) -> bool {
         let (part, n_parts) = dtype.parts();
-        let (choice, element) = (FoldChoice::new(shape, n_parts, alternative(shape).unwrap()), Element::of(part).unwrap());
+        let (choice, element) =
+            (FoldChoice::new(shape, n_parts, alternative(shape).unwrap()), Element::of(part).unwrap());
         let mut all = Isa::all().map(|level| {
             let samples = Samples { choice: &choice, element, bytes, level };
-            if element.word_bits() == 64 { samples.take_other::<u64>(&Words) } else { samples.take_other::<u32>(&Words) }
+            if element.word_bits() == 64 {
+                samples.take_other::<u64>(&Words)
+            } else {
+                samples.take_other::<u32>(&Words)
+            }
         });
         let first = all.next().unwrap();
         assert!(all.all(|other| other == first), "{dtype:?} {shape:?}");

@@ -288,6 +288,13 @@ pub trait Codec: Sync {
     /// must allow them.
     fn plan(&self, array: &Array, encode_params: &EncodeParams) -> Decision;
 
+    /// Lower levels to try in addition to this one, the highest first: the engine encodes a chunk at
+    /// each of them, too, and keeps the shortest frame. For lossless codecs only. Kernels write at
+    /// the requested level only, so a level that has kernels has no such levels.
+    fn fallback_levels(&self, _level: u16) -> &'static [u16] {
+        &[]
+    }
+
     /// The state that decoding needs for arrays of this type and folded shape, whose frame has
     /// these parameters.
     ///

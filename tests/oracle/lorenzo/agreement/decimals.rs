@@ -69,15 +69,31 @@ fn units_are_the_defined_ones() {
     assert_eq!(e(DType::F32, 9999, 0, 1, none), None);
 }
 
-/// The samples determine e; it may be too small by one for other elements.
+/// The samples determine e and the largest e; other elements may need any between them.
 #[test]
 fn units_of_some_are_those_of_all_as_defined() {
     for dtype in [DType::F32, DType::F64] {
         let one = |text: &'static str| move |i| (i == 77).then(|| text.into());
         assert_eq!(e(dtype, 9999, 3, 1, one("1.2345")), Some(4));
-        assert_eq!(e(dtype, 9999, 3, 1, one("1.23456")), None);
+        // 9.999 is sampled, so the largest e is 5 or 14.
+        assert_eq!(e(dtype, 9999, 3, 1, one("1.23456")), Some(5));
+        let is_f64 = dtype == DType::F64;
+        for (text, digits) in
+            [("0.123456", 6), ("1.23456789", 8), ("1.2345678901234", 13), ("0.12345678901234", 14)]
+        {
+            assert_eq!(e(dtype, 9999, 3, 1, one(text)), is_f64.then_some(digits), "{text}");
+        }
+        assert_eq!(e(dtype, 9999, 3, 1, one("0.123456789012345")), None);
+        // A value that is too large for the largest e.
+        let two = |i| match i {
+            77 => Some("1.23456".into()),
+            78 => Some("4123.25".into()),
+            _ => None,
+        };
+        assert_eq!(e(dtype, 9999, 3, 1, two), None);
         assert_eq!(e(dtype, 9999, 3, 10, |_| None), Some(3));
-        assert_eq!(e(dtype, 9999, 3, 100, |_| None), None);
+        assert_eq!(e(dtype, 9999, 3, 100, |_| None), Some(3));
+        assert_eq!(e(dtype, 9999, 3, 1000, |_| None), None);
         // A sampled element with more digits than the others.
         assert_eq!(e(dtype, 9999, 3, 1, |i| (i == 128).then(|| "1.2345".into())), Some(4));
         for text in ["-0", "nan", "inf", "-inf", "1e30", "1e-30"] {

@@ -51,9 +51,11 @@ pub fn to_decimal<W: Word, S: Simd<W>>(
     v: &mut [W],
 ) -> Option<u32> {
     let base = s.splat(base);
-    let least = least_digits(s, s.add(s.load(&samples.0), base))?;
-    let mut e = least;
-    while e <= MAX_DIGITS.min(least + 1) {
+    let (least, most) = digits_of_samples(s, s.add(s.load(&samples.0), base))?;
+    // Small elements can have more digits than the samples, which are often larger. All e from
+    // `least` on are tried up to `most`, but above `least` + 1 only if `most` itself suits.
+    let (mut e, mut suits_most) = (least, false);
+    while e <= MAX_DIGITS {
         let mut at = 0;
         while at < n {
             let floats = s.add(s.load(&words[at..]), base);
@@ -65,17 +67,26 @@ pub fn to_decimal<W: Word, S: Simd<W>>(
             s.store(multiples, &mut v[at..]);
             at += LANES;
         }
-        if at >= n {
+        if at >= n && (suits_most || e <= least + 2) {
             return Some(e);
         }
-        e += 1;
+        if at >= n {
+            (suits_most, e) = (true, least + 2);
+        } else if e == least || suits_most {
+            e += 1;
+        } else if e == least + 1 && most > e {
+            e = most;
+        } else {
+            return None;
+        }
     }
     None
 }
 
-/// The smallest e, from 1 on, for which all samples are multiples.
+/// The smallest e, from 1 on, for which all samples are multiples, and the largest e for which the
+/// multiples of the samples are below the limit.
 #[inline(always)]
-fn least_digits<W: Word, S: Simd<W>>(s: S, samples: S::Row) -> Option<u32> {
+fn digits_of_samples<W: Word, S: Simd<W>>(s: S, samples: S::Row) -> Option<(u32, u32)> {
     // Without signs, floats have the order of their words, and NaN follows the last one.
     let largest = s.highest(s.and(samples, s.splat(W::low_mask(W::BITS - 1)))).to_float();
     if !(0.0 < largest && largest < limit::<W>() && largest * POWERS[1] <= limit::<W>()) {
@@ -93,7 +104,7 @@ fn least_digits<W: Word, S: Simd<W>>(s: S, samples: S::Row) -> Option<u32> {
             n_zeros -= 1;
         }
     }
-    (n_zeros < most).then(|| most - n_zeros)
+    (n_zeros < most).then(|| (most - n_zeros, most))
 }
 
 /// Converts the first `n` of `v`, multiples of 10^-`digits`, to floats. `v` is padded by a row.
@@ -132,9 +143,14 @@ mod tests {
         assert_eq!(decimal(&[0.1, -0.2, 1234.5]), Some((1, vec![1, -2, 12345])));
         assert_eq!(decimal(&[1.25, 3.0, 0.0]), Some((2, vec![125, 300, 0])));
         assert_eq!(decimal(&[1e-9, 7e-9]), Some((9, vec![1, 7])));
-        let mut values = [0.5; 64];
-        values[1] = 0.25; // no sample
-        assert_eq!(decimal(&values).unwrap().0, 2);
+        // Element 1 is no sample.
+        let with = |value: f64| {
+            let mut values = [0.5; 64];
+            values[1] = value;
+            decimal(&values).map(|(digits, _)| digits)
+        };
+        assert_eq!([0.25, 0.125, 0.0625, 1e-14, 1e-15].map(with), [Some(2), Some(3), Some(4), Some(14), Some(15)]);
+        assert_eq!([1e-16, 1e-17, -0.0, f64::NAN].map(with), [None; 4]);
     }
 
     #[test]

@@ -25,9 +25,7 @@ mod max;
 pub mod params;
 
 use crate::codec::fold_choice::{self, FoldChoice, Samples, Words};
-use crate::codec::{
-    BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, not_written,
-};
+use crate::codec::{BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, not_written};
 use crate::error::Result;
 use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
@@ -85,6 +83,10 @@ impl Codec for Lorenzo {
             bound = bound.max(other.layout.payload_bound());
         }
         Decision::Take(Plan { fold, params, bound, layout: CodecState::new(merged) })
+    }
+
+    fn fallback_levels(&self, level: u16) -> &'static [u16] {
+        params::fallback_levels(level)
     }
 
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {

@@ -46,6 +46,12 @@ pub fn choose(array: &Array, level: u16) -> Params {
     }
 }
 
+/// The levels to try in addition to `level`. The large blocks of level max suit some arrays less
+/// than the small ones of the lower levels.
+pub fn fallback_levels(level: u16) -> &'static [u16] {
+    if level == 3 { &[2, 1] } else { &[] }
+}
+
 /// The period, in planes, at which positions along a folded axis recur: the last extent that is
 /// merged with those before it. 0 if none is merged.
 fn period_of(array: &Array) -> u32 {
