@@ -154,7 +154,7 @@ fn make(request: &Request, chosen: Option<Chosen>, input: &Input) -> Vec<u8> {
     let Some(Chosen { fold, b }) = chosen else { return compress(&array, request, &bytes, &Context::default()) };
     let frame = compress_at_level(&array, request, &bytes, &Context::default());
     assert_eq!(frame[5], request.codec(), "the frame of another codec");
-    let folded = if fold == 0 { Fold::Merge } else { Fold::Flat }.apply(array.shape(), 3);
+    let folded = Fold::from_id(fold).unwrap().apply(array.shape(), 3);
     let (pool, level) = (Pool::new(1), Isa::best());
     let codec = registry::find(frame[5]).unwrap().codec;
     let header_bytes = frame.len() - u64::from_le_bytes(frame[16..24].try_into().unwrap()) as usize;
@@ -328,6 +328,16 @@ fn cases() -> Vec<Case> {
         case("lorenzo", "f64_subnormals", "faint_ripples", DType::F64, &[70, 3]),
         big("lorenzo", "f32_ripples_big_endian", "ripples", DType::F32, &[64, 65]),
         case("lorenzo", "i64_jumps", "jumps", DType::I64, &[9000]),
+        case("lorenzo", "f32_middle", "field_over_time", DType::F32, &[9, 6, 10, 13]),
+        case("lorenzo", "i16_middle", "field_over_time", DType::I16, &[5, 1, 3, 4, 20, 9]),
+        case("lorenzo", "f64_rows", "field_of_rows", DType::F64, &[3, 5000]),
+        dense("dense_f32_middle", "field_over_time", DType::F32, &[9, 6, 10, 13]),
+        dense("dense_complex64_rows", "field_of_rows", DType::C64, &[3, 5000]),
+        max("max_f32_middle", "field_over_time", DType::F32, &[9, 6, 10, 13]),
+        bounded("rel=1e-3", "rel_f32_middle", "field_over_time", DType::F32, &[9, 6, 10, 13]),
+        bounded("pwrel=1e-2", "pwrel_f64_rows", "field_of_rows", DType::F64, &[3, 5000]),
+        bounded_dense("abs=0.1", "dense_f64_middle", "field_over_time", DType::F64, &[9, 6, 10, 13]),
+        bounded_max("abs=0.1", "max_f32_rows", "field_of_rows", DType::F32, &[3, 5000]),
         case("lorenzo", "i32_steps", "steps", DType::I32, &[9000]),
         max("max_f32_3d_symbols", "wave", DType::F32, &[17, 33, 37]),
         max("max_f64_smooth_symbols", "cubic", DType::F64, &[10, 20, 30]),

@@ -10,6 +10,7 @@ mod checksum;
 mod chunks;
 mod context_rejects;
 mod float_state;
+mod folds;
 mod golden;
 mod level_sizes;
 mod levels;

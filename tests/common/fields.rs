@@ -7,7 +7,7 @@ use gridz::DType;
 use super::generate::Xorshift;
 
 /// Every rule.
-pub const FIELDS: [&str; 11] = [
+pub const FIELDS: [&str; 13] = [
     "field",
     "field_gaps",
     "field_nan",
@@ -19,6 +19,8 @@ pub const FIELDS: [&str; 11] = [
     "field_after_bits",
     "field_random_holes",
     "field_power",
+    "field_over_time",
+    "field_of_rows",
 ];
 
 /// A generated number.
@@ -80,9 +82,22 @@ fn number(rule: &str, i: u64, extents: &[u64], random: u64) -> Number {
             let x = (i % 1500) as f64;
             x * x * x * x * x
         }
+        // Noise, and the same a little higher at every step along the first axis.
+        "field_over_time" => {
+            let plane = extents[1..].iter().product::<u64>();
+            scattered(i % plane) + (i / plane) as f64
+        }
+        // Rows unlike each other, each of short constant pieces.
+        "field_of_rows" => scattered(i / 16),
         "field_still" => 7.25 + 0.0001 * noise,
         _ => wave,
     })
+}
+
+/// A number that depends on `i`, and is unlike that of other `i`.
+fn scattered(i: u64) -> f64 {
+    ((i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as f64
+        / 20.0
 }
 
 /// A sum of arches of alternating signs along every axis.
