@@ -18,7 +18,7 @@ builds=(sm_90 compute_75 compute_80 compute_86 compute_89)
 # A suite's name and its modules of tests/gpu; "alone" are the tests that need exclusive use of the
 # GPU.
 suites=(
-    "frames shapes:: boundaries:: codes:: cut:: lanes:: large:: regions:: parts::"
+    "frames shapes:: boundaries:: codes:: cut:: folds:: lanes:: large:: regions:: parts::"
     "hostile hostile:: resealed::"
     "changing changing::"
     "batches chunks:: waiting:: streams::"
