@@ -70,7 +70,7 @@ LORENZO_COMPRESS(u64, u64, 13)
         __shared__ u32 bits[2 * kOrders];                                                                                                      \
         Samples<Word, FoldChoice>(args, args.own, bits).choose([](Word word) { return word; });                                                \
     }                                                                                                                                          \
-    extern "C" __device__ const LaunchInfo lorenzo_choose_##name##_info = kChoiceInfo;
+    extern "C" __device__ const LaunchInfo lorenzo_choose_##name##_info = choice_launch(0);
 
 LORENZO_CHOOSE(u32, u32)
 LORENZO_CHOOSE(u64, u64)

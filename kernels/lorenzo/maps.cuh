@@ -216,15 +216,16 @@ struct MapChoice {
     // that suits all of them, and the numbers of DECIMAL from those of the map BITS. Contains
     // barriers.
     __device__ __forceinline__ bool find_decimal(const W* numbers, W* decimals, Mapping<W>& decimal) const {
-        const u32 first = shared.decimals, most = shared.most_decimals, t = shared.shift;
+        const u32 t = shared.shift;
         // Set even on failure: the numbers of the previous map are overwritten, and choose() must
         // recompute them if that map is chosen.
         decimal.map = kDecimal;
         // Small floats can have more digits than the samples, which are often larger. All e from
-        // `first` on are tried up to `most`, but above `first` + 1 only if `most` itself suits.
+        // those of the samples on are tried up to the most, but above the next one only if the most
+        // suits. Both limits are reread where needed, to save registers.
         bool suits_most = false;
 #pragma unroll 1
-        for (u32 e = first; e <= kMaxDecimals;) {
+        for (u32 e = shared.decimals; e <= kMaxDecimals;) {
             bool is_decimal = true;
 #pragma unroll 1
             for (u32 i = threadIdx.x; i < shared.box.m; i += B::kThreads) {
@@ -233,6 +234,7 @@ struct MapChoice {
                 decimals[i] = static_cast<W>(v);
             }
             const bool are_all = __syncthreads_and(is_decimal);
+            const u32 first = shared.decimals;
             if (are_all && (suits_most || e <= first + 2)) {
                 if (threadIdx.x < kWarp) share_middle(decimals[lane_id() % OrderChoice<B>::kSamples * shared.box.m / OrderChoice<B>::kSamples]);
                 __syncthreads();
@@ -243,8 +245,8 @@ struct MapChoice {
                 suits_most = true, e = first + 2;
             } else if (e == first || suits_most) {
                 ++e;
-            } else if (e == first + 1 && most > e) {
-                e = most;
+            } else if (e == first + 1 && shared.most_decimals > e) {
+                e = shared.most_decimals;
             } else {
                 return false;
             }

@@ -22,7 +22,8 @@ struct ChoiceShared {
 
 template <typename W>
 __device__ __forceinline__ void choose_fold(const CompressArgs<QuantChoice>& args) {
-    __shared__ ChoiceShared<W> shared;
+    extern __shared__ __align__(128) unsigned char bytes[];
+    ChoiceShared<W>& shared = *reinterpret_cast<ChoiceShared<W>*>(bytes);
     const Chunk& chunk = args.own.chunk;
     const Samples<W, QuantChoice> samples(args, args.own.choice, shared.bits);
     if (chunk.mode() == kRel) {

@@ -38,7 +38,7 @@ constexpr u32 kQuantCompressCtas = sizeof(W) == 4 ? kQuantCtasOfU32 : kQuantCtas
         quant_choose_##name(const __grid_constant__ CompressArgs<QuantChoice> args) {                  \
         choose_fold<Word>(args);                                                                       \
     }                                                                                                  \
-    extern "C" __device__ const LaunchInfo quant_choose_##name##_info = kChoiceInfo;
+    extern "C" __device__ const LaunchInfo quant_choose_##name##_info = choice_launch(sizeof(ChoiceShared<Word>));
 
 QUANT(u32, u32)
 QUANT(u64, u64)

@@ -94,4 +94,4 @@ struct Samples {
     }
 };
 
-constexpr LaunchInfo kChoiceInfo = {kChoiceThreads, 0, 0, 1, 0, 0, 0};
+constexpr LaunchInfo choice_launch(u32 shared_bytes) { return LaunchInfo{kChoiceThreads, shared_bytes, 0, 1, 0, 0, 0}; }
