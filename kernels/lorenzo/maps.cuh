@@ -216,35 +216,38 @@ struct MapChoice {
     // that suits all of them, and the numbers of DECIMAL from those of the map BITS. Contains
     // barriers.
     __device__ __forceinline__ bool find_decimal(const W* numbers, W* decimals, Mapping<W>& decimal) const {
-        const u32 first = shared.decimals, most = shared.most_decimals, t = shared.shift;
+        const u32 t = shared.shift;
         // Set even on failure: the numbers of the previous map are overwritten, and choose() must
         // recompute them if that map is chosen.
         decimal.map = kDecimal;
         // Small floats can have more digits than the samples, which are often larger. All e from
-        // `first` on are tried up to `most`, but above `first` + 1 only if `most` itself suits.
-        bool suits_most = false;
+        // that of the samples on are tried up to the largest one, but only the first two if the
+        // largest one does not suit. `kSuits` is added to e once it does.
+        constexpr u32 kSuits = 32;
 #pragma unroll 1
-        for (u32 e = first; e <= kMaxDecimals;) {
+        for (u32 e = shared.decimals; e % kSuits <= kMaxDecimals;) {
             bool is_decimal = true;
 #pragma unroll 1
             for (u32 i = threadIdx.x; i < shared.box.m; i += B::kThreads) {
                 s64 v;
-                is_decimal &= decimal_of_float(static_cast<W>(numbers[i] << t), kPowersOfTen[e], v);
+                is_decimal &= decimal_of_float(static_cast<W>(numbers[i] << t), kPowersOfTen[e % kSuits], v);
                 decimals[i] = static_cast<W>(v);
             }
-            const bool are_all = __syncthreads_and(is_decimal);
-            if (are_all && (suits_most || e <= first + 2)) {
+            // The number of digits of the samples is reread, to save registers.
+            if (__syncthreads_and(is_decimal)) {
+                if (e > shared.decimals + 2 && e < kSuits) {
+                    e = shared.decimals + 2 + kSuits;
+                    continue;
+                }
                 if (threadIdx.x < kWarp) share_middle(decimals[lane_id() % OrderChoice<B>::kSamples * shared.box.m / OrderChoice<B>::kSamples]);
                 __syncthreads();
-                decimal.shift = e;
+                decimal.shift = e % kSuits;
                 return true;
             }
-            if (are_all) {
-                suits_most = true, e = first + 2;
-            } else if (e == first || suits_most) {
+            if (e == shared.decimals || e >= kSuits) {
                 ++e;
-            } else if (e == first + 1 && most > e) {
-                e = most;
+            } else if (e == shared.decimals + 1 && shared.most_decimals > e) {
+                e = shared.most_decimals;
             } else {
                 return false;
             }
