@@ -30,7 +30,9 @@ fn frames_of_higher_levels_are_not_larger() {
     let mut written_at_max = BTreeMap::new();
     let n_generators = GENERATORS.len() + FIELDS.len();
     // Of each type other generators.
-    for (i, (dtype, generator)) in cases.enumerate().filter(|(i, _)| (i + i / n_generators) % one_in() == 0) {
+    for (i, (dtype, generator)) in
+        cases.enumerate().filter(|(i, _)| (i + i / n_generators).is_multiple_of(one_in()))
+    {
         let extents = EXTENTS[(i / one_in()) % EXTENTS.len()];
         let input = Input { big_endian: i % 3 == 0, seed: i as u64, ..Input::new(generator, dtype, extents) };
         let (array, raw, what) = (input.array(), input.bytes(), format!("{input:?}"));
