@@ -93,7 +93,8 @@ impl Prepared {
             .with_other()
     }
 
-    /// Prepares to read frames that differ from that of `header` only by their payload.
+    /// Prepares to read frames that differ from that of `header` only by their payload. With
+    /// [`with_other`](Self::with_other), they may have another fold.
     ///
     /// # Errors
     /// `UnsupportedFormat` for an unknown codec, `Corrupt` for a frame that no encoder writes.
@@ -113,12 +114,11 @@ impl Prepared {
         let layout = entry.codec.layout(array.dtype(), &shape, header.params)?;
         let params = Params::new(header.params);
         // The bound is not needed for decoding.
-        Ok(Self { array, entry, fold, params, shape, layout, other: None, fallback_levels: &[], bound: 0 }
-            .with_other())
+        Ok(Self { array, entry, fold, params, shape, layout, other: None, fallback_levels: &[], bound: 0 })
     }
 
     /// Adds the other fold that such frames may have.
-    fn with_other(self) -> Self {
+    pub(super) fn with_other(self) -> Self {
         let Self { array, entry, fold, params, .. } = &self;
         let other = entry.codec.alternative_fold(array.shape()).and_then(|alternative| {
             let fold = match *fold {
