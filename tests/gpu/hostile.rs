@@ -25,13 +25,17 @@ fn headers(array: &Array, spec: &Request) -> Vec<Vec<u8>> {
         Decision::Store | Decision::Refuse(_) => None,
     });
     planned
-        .map(|(entry, plan)| {
+        .flat_map(|(entry, plan)| {
+            let folds = [Some(plan.fold), entry.codec.alternative_fold(array.shape())];
+            folds.into_iter().flatten().map(move |fold| (entry, plan, fold))
+        })
+        .map(|(entry, plan, fold)| {
             let mut bytes = vec![0; header_bytes(array.shape().rank(), plan.params.len())];
             let codec_version = entry.codec.version(&plan.params);
             let header = Header {
                 codec: entry.id,
                 codec_version,
-                fold: plan.fold,
+                fold,
                 array: *array,
                 params: &plan.params,
                 payload_bytes: 0,
