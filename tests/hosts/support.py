@@ -142,6 +142,11 @@ def made(spec, dtype):
     return spec if takes(spec[0], dtype) else (STORED, 0)
 
 
+def written(spec):
+    """Codecs and levels of frames that a request may give: lorenzo at level max also tries the lower levels."""
+    return {(LORENZO, level) for level in (FAST, DENSE, MAX)} if spec == (LORENZO, MAX) else {spec}
+
+
 def spec_of(frame):
     """The codec id in a frame and the level that wrote it. zfp and multigrid have one level. lorenzo's
     is derived from its first parameter, the block size; quant's is its fourth parameter, and cci's

@@ -22,6 +22,7 @@ from support import (
     same,
     smooth,
     spec_of,
+    written,
     specials,
     takes,
     wheel_library,
@@ -208,7 +209,7 @@ def test_elements_that_are_arrays_of_numbers_are_compressed(tmp_path, codec, lev
         expected = (codec, level) if takes(codec, base) else (STORED, 0)
         found = {spec_of(frame) for frame in frames(file["x"])}
         # zfp cannot compress the noise in the last bits.
-        assert found == {expected} or codec == ZFP and found == {(STORED, 0)}
+        assert found <= written(expected) or codec == ZFP and found == {(STORED, 0)}
 
 
 @pytest.mark.parametrize("rank", SHAPES)

@@ -28,6 +28,7 @@ from support import (
     smooth,
     spec_in,
     spec_of,
+    written,
     specials,
 )
 
@@ -148,7 +149,7 @@ def test_repack_from_one_codec_to_another(tmp_path, plain):
         _, values, _ = dumped_values(path, "/pressure")
         assert spec_in(values) == (codec, level)
         with h5py.File(path) as file:
-            assert {spec_of(frame) for frame in frames(file["pressure"])} == {made((codec, level), "<f4")}
+            assert {spec_of(frame) for frame in frames(file["pressure"])} <= written(made((codec, level), "<f4"))
         last = path
 
 
@@ -161,8 +162,8 @@ def test_repack_to_other_chunks(tmp_path, plain, chunk, spec):
     assert_same_content(plain, rechunked)
     with h5py.File(rechunked) as file:
         found = {spec_of(frame) for frame in frames(file["pressure"])}
-        assert file["pressure"].chunks == chunk and found <= {spec, (STORED, 0)}
-        assert made(spec, "<f4") in found or (spec[0] in (NDZIP, ZFP) and np.prod(chunk) < 4096)
+        assert file["pressure"].chunks == chunk and found <= written(spec) | {(STORED, 0)}
+        assert found & written(made(spec, "<f4")) or (spec[0] in (NDZIP, ZFP) and np.prod(chunk) < 4096)
     _, values, _ = dumped_values(rechunked, "/pressure")
     assert values[6:-1:2] == list(chunk) and spec_in(values) == spec
 
@@ -307,7 +308,7 @@ def test_nccopy_to_other_chunks_and_to_plain(tmp_path, netcdf, spec):
             # Not all chunks: those of special values may be stored.
             if n_filters:
                 found = {spec_of(frame) for frame in frames(file["theta"])}
-                assert made(spec, "<f4") in found or spec[0] == ZFP
+                assert found & written(made(spec, "<f4")) or spec[0] == ZFP
 
 
 @pytest.mark.parametrize("words", ["99", "2,0,4", "2,1", "1,0,1", "2,1,0,0"])
