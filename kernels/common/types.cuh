@@ -29,8 +29,8 @@ struct FrameForm {
 enum Flags : u32 {
     kSwapBytes = 1,     // the array's elements are big-endian
     kSkipChecksum = 2,  // do not compare the payload's checksum
-    kOnlyFold = 4,      // chunks with the fold of the flags only; the others are those of another launch
-    kNotFold = 8,       // chunks with another fold only
+    kOnlyFold = 4,      // only chunks with the fold of the flags; another launch has the rest
+    kNotFold = 8,       // only chunks with any other fold
 };
 // The number of a fold, as in a header, is in the flags from this bit on.
 constexpr u32 kFoldShift = 8;

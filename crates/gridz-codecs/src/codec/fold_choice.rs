@@ -95,7 +95,7 @@ impl FoldChoice {
 
 /// The samples of an array, or of the real parts of its elements.
 pub struct Samples<'a> {
-    /// What is to be chosen.
+    /// The two folds.
     pub choice: &'a FoldChoice,
     /// How a part of an element maps to a word.
     pub element: Element,

@@ -41,7 +41,7 @@ impl Fold {
     }
 
     /// The axes that become one, of `rank` axes with extents above 1, where `max_rank` are to be left:
-    /// at least one axis, except that there are none of a scalar.
+    /// at least one axis, or none if `rank` is 0.
     pub fn merged(self, rank: usize, max_rank: usize) -> Range<usize> {
         let n_merged = 1 + rank.saturating_sub(max_rank);
         match self {

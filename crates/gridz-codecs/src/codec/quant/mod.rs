@@ -281,8 +281,8 @@ impl<W: SimdWord> Coder<W> {
     }
 }
 
-/// Whether the other fold suits a chunk better, of which there are samples. Their range stands for
-/// that of the chunk.
+/// Whether the other fold suits a chunk better, judged by samples. In mode rel, the range of the
+/// samples takes the place of the chunk's range.
 fn take_other<W: SimdWord>(chunk: &Chunk, samples: &Samples) -> bool {
     let _ieee = Ieee::begin();
     let Asked { mode, value, .. } = chunk.asked;
