@@ -160,6 +160,10 @@ impl GpuPlan {
             }),
             Direction::Decompress => None,
         };
+        if direction == Direction::Compress && second.is_some() && choice.is_none() {
+            let reason = format!("{} has no kernel that chooses a fold", prepared.entry.name);
+            return Some(Attempt::Unsupported(reason.into()));
+        }
         let stored = match prepared.entry.id {
             STORED => first.encoded,
             _ => HeaderTemplate::new(&Prepared::stored(&prepared.array).header()),

@@ -55,7 +55,7 @@ fn one_symbol(symbol: usize, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let bits_of = |value: usize, n: usize| (0..n).map(move |bit| value >> bit & 1 != 0);
     let mut table: Vec<bool> = vec![true; CONTEXTS - 1];
     table.push(false);
-    // The number of symbols, and the number of the last one, which has all slots. The others have none.
+    // The number of symbols, and the index of the last one, which has all slots. All other symbols have none.
     table.extend(bits_of(symbol + 1, 8).chain(bits_of(symbol, 8)).chain((0..4 * symbol).map(|_| false)));
     let table = table.chunks(8).map(|bits| bits.iter().rev().fold(0, |byte, &bit| byte << 1 | u8::from(bit)));
     let tails = (N * (symbol / 2 - 2)).div_ceil(8);
