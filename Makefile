@@ -215,7 +215,7 @@ fuzz: need-rust need-test-packages ## every fuzz target for SECONDS_EACH=600 sec
 
 .PHONY: test-emulated
 test-emulated: need-nvcc need-test-packages ## the GPU tests with kernels compiled for the CPU, except two long ones
-	GRIDZ_GPU_CASES=8 tests/emulator/run.sh --skip waiting::large_arrays --skip threads_share_a_gpu
+	GRIDZ_GPU_CASES=4 tests/emulator/run.sh --skip waiting::large_arrays --skip threads_share_a_gpu
 
 .PHONY: emulated
 emulated: need-nvcc need-test-packages ## all GPU tests with kernels compiled for the CPU, with more cases
@@ -251,7 +251,7 @@ lint: need-test-packages need-nvcc ## formatting, clippy and documentation, warn
 	$(CARGO_HDF5) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO_HDF5) doc --locked --workspace --no-deps
 	@# Checks that the fuzz targets compile; libFuzzer itself is not needed for that.
-	CUSTOM_LIBFUZZER_PATH=none/libfuzzer.a GRIDZ_CUDA=off CARGO_TARGET_DIR=fuzz/target cargo clippy --locked --manifest-path fuzz/Cargo.toml -- -D warnings
+	CUSTOM_LIBFUZZER_PATH=none/libfuzzer.a cargo clippy --locked --manifest-path fuzz/Cargo.toml -- -D warnings
 
 # ---- prerequisites -----------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use crate::common::generate::{GENERATORS, Input};
-use crate::common::{Tally, assert_same_bytes, cases, compress, decompress, ndzip, specs};
+use crate::common::{Tally, assert_same_bytes, cases, compress, decompress, ndzip, one_in, specs};
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Request, Shape, Verify};
 use gridz_codecs::codec::registry;
 use gridz_codecs::format::header::header_bytes;
@@ -141,7 +141,7 @@ fn every_codec_type_and_order() {
 /// Chunks large enough to be split into pieces for the workers.
 #[test]
 fn large_chunks_with_any_number_of_threads() {
-    for (generator, dtype, extents) in [
+    let inputs = [
         ("walk", DType::F32, &[300_001][..]),
         ("wave", DType::F32, &[640, 700]),
         ("wave", DType::F64, &[70, 50, 66]),
@@ -151,8 +151,12 @@ fn large_chunks_with_any_number_of_threads() {
         ("wave", DType::F32, &[2, 3, 4, 5, 60, 61]),
         ("one", DType::F64, &[4, 1, 40_000]),
         ("walk", DType::I32, &[600, 600]),
-    ] {
+    ];
+    for (i, (generator, dtype, extents)) in inputs.into_iter().enumerate() {
         for big_endian in [false, true] {
+            if one_in() > 1 && big_endian != (i % 3 == 0) {
+                continue;
+            }
             let input = Input { big_endian, ..Input::new(generator, dtype, extents) };
             assert!(input.array().n_bytes() > 1 << 20);
             for spec in specs() {

@@ -1,12 +1,9 @@
-//! Compares the crate's codecs with second, naive implementations; see [`ndzip`], [`lorenzo`],
-//! [`quant`] and [`huffman`].
+//! Compares encoders with second, naive ones; see [`ndzip`] and [`lorenzo`].
 
 #[path = "../common/mod.rs"]
 mod common;
-mod huffman;
 mod lorenzo;
 mod ndzip;
-mod quant;
 
 use std::io::Write;
 use std::path::Path;

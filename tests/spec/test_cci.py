@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from decode import decode
-from library import compress, decompress
+from library import compress, decompress, share
 from parts import checksum
 from test_damage import check_alike, damaged, sealed, tally  # noqa: F401: a fixture
 
-N_DAMAGES = int(os.environ.get("GRIDZ_DAMAGES") or 150)
+N_DAMAGES = int(os.environ.get("GRIDZ_DAMAGES") or share(150))
 CCI, UNIT = 7, 16
 DTYPES = "uint32", "uint64", "int32", "int64"
 LEVELS = "dense", "fast"

@@ -12,11 +12,11 @@ import tomllib
 import pytest
 
 from decode import crc32c, decode
-from library import CORRUPT, TRUNCATED, UNSUPPORTED_FORMAT, decompress
+from library import CORRUPT, TRUNCATED, UNSUPPORTED_FORMAT, decompress, share
 from parts import Damage, Later, checksum
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "v7"
-N_DAMAGES = int(os.environ.get("GRIDZ_DAMAGES") or 40)
+N_DAMAGES = int(os.environ.get("GRIDZ_DAMAGES") or share(40))
 """Number of damages per frame."""
 QUANT = 3
 

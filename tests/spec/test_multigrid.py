@@ -15,13 +15,13 @@ import pytest
 
 import multigrid
 from decode import decode
-from library import BY_LAYERS, BY_LEVEL, compress, decompress, decompress_part
+from library import BY_LAYERS, BY_LEVEL, compress, decompress, decompress_part, share
 from parts import Bytes, Damage, Later, checksum, fold
 from test_bounds import FILLS, UNIT, Numbers, check_all, draw_value, draw_wild, draw_words
 from test_damage import check_alike, damaged, sealed, tally  # noqa: F401: a fixture
 
 N_SCHEDULES = int(os.environ.get("GRIDZ_SCHEDULES") or 40)
-N_DAMAGES = int(os.environ.get("GRIDZ_DAMAGES") or 300)
+N_DAMAGES = int(os.environ.get("GRIDZ_DAMAGES") or share(300))
 MULTIGRID = 5
 DTYPES = "float32", "float64"
 SMALL = [[], [1], [2], [3], [5], [17], [2, 3], [3, 1, 5], [17, 5], [2, 3, 5], [1, 2, 1, 3, 1, 2]]

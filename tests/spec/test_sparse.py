@@ -16,11 +16,11 @@ import pytest
 
 import sparse
 from decode import crc32c
-from library import CORRUPT, MOST_COLUMNS, TRUNCATED, UNSUPPORTED_FORMAT, read_matrix
+from library import CORRUPT, MOST_COLUMNS, TRUNCATED, UNSUPPORTED_FORMAT, read_matrix, share
 from parts import Damage, Later, checksum
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
-N_DAMAGES = int(os.environ.get("GRIDZ_DAMAGES") or 20)
+N_DAMAGES = int(os.environ.get("GRIDZ_DAMAGES") or share(20))
 FRAMES, REJECTS = "v5_matrices", "v5_matrices_reject"
 
 

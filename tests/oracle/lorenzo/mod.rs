@@ -5,14 +5,14 @@
 //! width; the r_i are u64.
 
 mod agreement;
-pub mod bitmap;
-pub mod bits;
-pub mod data;
+mod bitmap;
+mod bits;
+mod data;
 mod dict;
-pub mod huff;
+mod huff;
 mod map;
 mod mask;
-pub mod predict;
+mod predict;
 mod sparse;
 mod split;
 
@@ -57,7 +57,7 @@ impl Element {
 }
 
 /// Wraps a number to a signed word of `bits` bits.
-pub fn wrap(number: i64, bits: u32) -> i64 {
+fn wrap(number: i64, bits: u32) -> i64 {
     number << (64 - bits) >> (64 - bits)
 }
 
@@ -67,7 +67,7 @@ fn samples(values: &[i64]) -> Vec<i64> {
 }
 
 /// bl of SPEC.md.
-pub fn bit_length(number: u64) -> u32 {
+fn bit_length(number: u64) -> u32 {
     64 - number.leading_zeros()
 }
 
@@ -188,7 +188,7 @@ fn filled_up(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 /// Fold 0 to three extents, padded with ones in front.
-pub fn folded(extents: &[u64]) -> [usize; 3] {
+fn folded(extents: &[u64]) -> [usize; 3] {
     let mut extents: Vec<usize> = extents.iter().map(|&n| n as usize).filter(|&n| n != 1).collect();
     while extents.len() > 3 {
         let first = extents.remove(0);
@@ -201,7 +201,7 @@ pub fn folded(extents: &[u64]) -> [usize; 3] {
 }
 
 /// The block shape.
-pub fn sides([dz, dy, dx]: [usize; 3], e: usize) -> [usize; 3] {
+fn sides([dz, dy, dx]: [usize; 3], e: usize) -> [usize; 3] {
     let p = usize::next_power_of_two;
     if dz == 1 && dy == 1 {
         return [1, 1, e];
@@ -222,7 +222,7 @@ pub fn sides([dz, dy, dx]: [usize; 3], e: usize) -> [usize; 3] {
 }
 
 /// A payload with its checks set to zero, as in [`Lorenzo::encode`]. The goldens verify the checks.
-pub fn without_checks(mut payload: Vec<u8>, n_blocks: usize) -> Vec<u8> {
+fn without_checks(mut payload: Vec<u8>, n_blocks: usize) -> Vec<u8> {
     for block in 0..n_blocks {
         payload[8 * block + 4..8 * block + 8].fill(0);
     }

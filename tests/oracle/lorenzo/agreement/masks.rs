@@ -47,7 +47,7 @@ fn payloads_with_gaps_are_the_defined_ones() {
         &[2, 3, 700],
         &[3, 4, 5, 40],
     ];
-    let seen = agree_on_all(data::gaps::bytes, dtypes(), &extents, 2400);
+    let seen = agree_on_all(data::gaps::bytes, dtypes(), &extents, 6000);
     for what in [
         "coder 2 map 0 masked, 0 levels of patches",
         "coder 2 map 0 masked, 1 levels of patches",

@@ -21,7 +21,7 @@ use crate::format::checksum::Checksum;
 use crate::stage::blocks::table::{ENTRY, Table, Writer, end_of_last};
 use crate::stage::entropy::contexts;
 use crate::stage::hasher::{Prefetch, checksum_of};
-use crate::stage::rows::{LANES, RowSink, Simd, WithSimd, dispatch};
+use crate::stage::rows::{LANES, RowSink, Simd, WithSimd, dispatch_block};
 use crate::stage::word::Word;
 use std::ops::Range;
 
@@ -70,7 +70,7 @@ pub fn encode<T: Real>(
         for (index, entry) in range.zip(entries.chunks_exact_mut(ENTRY)) {
             let block = arrays.block(index);
             let task = EncodeBlock::<T> { work: &mut work, block: &block, numbers, out: &mut out[end..] };
-            end += dispatch(job.level, task);
+            end += dispatch_block(job.level, task);
             writer.note(entry, end);
         }
         Ok(end)
@@ -162,7 +162,7 @@ impl<'p> Coded<'p> {
                 let (numbers, behind) = rest.split_at_mut(range.len());
                 rest = behind;
                 let (bytes, sums) = self.table.block(index, job.level, job.verify)?;
-                dispatch(job.level, DecodeBlock::<T> { work: &mut work, shape, bytes, numbers })?;
+                dispatch_block(job.level, DecodeBlock::<T> { work: &mut work, shape, bytes, numbers })?;
                 all = all.combine(sums);
             }
             Ok(all)

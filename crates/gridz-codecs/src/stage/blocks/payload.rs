@@ -16,7 +16,7 @@ use crate::stage::blocks::table::{ENTRY, Table, Writer};
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
 use crate::stage::hasher::{Prefetch, checksum_of};
-use crate::stage::rows::{Simd, SimdWord, WithSimd, dispatch};
+use crate::stage::rows::{Simd, SimdWord, WithSimd, dispatch_block};
 
 /// How the blocks of a chunk are coded.
 pub trait BlockCoder<W: SimdWord>: Sync {
@@ -127,11 +127,11 @@ struct OfThread<'a, W: SimdWord, C: BlockCoder<W>> {
 
 impl<W: SimdWord, C: BlockCoder<W>> Scratch for OfThread<'_, W, C> {
     fn encode(&mut self, source: &Source, shape: [usize; 3], out: &mut [u8]) -> usize {
-        dispatch(self.level, EncodeBlock { coder: self.coder, work: &mut self.work, source, shape, out })
+        dispatch_block(self.level, EncodeBlock { coder: self.coder, work: &mut self.work, source, shape, out })
     }
 
     fn decode(&mut self, shape: [usize; 3], bytes: &[u8], target: &mut Target) -> Result<()> {
-        dispatch(self.level, DecodeBlock { coder: self.coder, work: &mut self.work, shape, bytes, target })
+        dispatch_block(self.level, DecodeBlock { coder: self.coder, work: &mut self.work, shape, bytes, target })
     }
 }
 
