@@ -14,11 +14,9 @@ import pytest
 from support import ROOT
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-# tests/python and tests/adios2 run the commands of these pages, with these packages installed, and
-# test_programs.py those of programs.md.
-ELSEWHERE = {"python", "zarr", "zfp", "multigrid", "cci", "adios2", "programs"}
-# tests/python runs the Python blocks of these pages, with the package installed.
-PYTHON_ELSEWHERE = {"sparse", "bounds", "h5py"}
+# tests/python runs the page python.md and all programs that use the package, tests/adios2 runs adios2.md, and
+# test_programs.py runs programs.md.
+ELSEWHERE = {"python", "adios2", "programs"}
 # All documents in Markdown, except records of measurements.
 DOCUMENTS = sorted(
     path
@@ -31,7 +29,7 @@ LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)")
 @pytest.mark.parametrize("page", [page for page in PAGES if page.stem not in ELSEWHERE], ids=lambda page: page.stem)
 def test_page(installed, page, request):
     installed.folder = clone = pages.clone(installed.folder)
-    commands = pages.script(page.read_text(), clone, {"python"} if page.stem in PYTHON_ELSEWHERE else ())
+    commands = pages.script(page.read_text(), clone, package=False)
     if "make install" in commands:
         # The pages themselves set these variables.
         commands = "unset GRIDZ_PREFIX HDF5_PLUGIN_PATH PKG_CONFIG_PATH CMAKE_PREFIX_PATH LD_LIBRARY_PATH\n" + commands
