@@ -128,7 +128,7 @@ sdist: $(WHEEL_VENV) ## make target/wheels/gridz-VERSION.tar.gz, from which pip 
 .PHONY: docs
 docs: $(DOCS_VENV) ## make the documentation site, target/site/index.html; a dead link is an error
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --strict
-	@echo "target/site/index.html"
+	@echo "target/site/index.html; with search:  python3 -m http.server --directory target/site"
 
 .PHONY: bench
 bench: build $(VENV) ## measure the filter in h5py, compared with other filters
