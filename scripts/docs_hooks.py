@@ -70,6 +70,8 @@ def on_files(files, config):
 
 def on_page_markdown(markdown, page, config, files):
     at = page.file.src_uri
+    if at.startswith("results/"):
+        page.meta["search"] = {"boost": 0.1}  # records come last among the results
     source = {site: path for path, site in PAGES.items()}.get(at, f"docs/{at}")
 
     def change(match):

@@ -26,7 +26,7 @@ def uses_package(block):
     return re.search(r"^(import|from) gridz\b", block, flags=re.M) is not None
 
 
-def script(text, folder, package=True):
+def script(text, folder, package=True, python=sys.executable):
     """Converts the page to one bash script; files that the page refers to are in the folder. Programs
     that need the Python package can be left out."""
     lines = ["set -euxo pipefail"]
@@ -38,7 +38,7 @@ def script(text, folder, package=True):
         elif language == "python":
             name = folder / f"block{number}.py"
             name.write_text(block)
-            lines.append(f"{sys.executable} {name}")
+            lines.append(f"{python} {name}")
         elif language in FILES:
             name = re.match(r"(?:/\*|//|!|#) (\S+\.\w+)", block)
             assert name, f"the first line of this block names no file:\n{block}"
