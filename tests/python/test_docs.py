@@ -33,11 +33,14 @@ def test_block(tmp_path, block):
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
-    """An environment for `pip install .`, in which the packages of this one are visible."""
+    """An environment for `pip install .`, in which the packages of this one are visible, pip too."""
     folder = tmp_path_factory.mktemp("environment")
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     (packages,) = folder.glob("lib/python3*/site-packages")
     (packages / "outer.pth").write_text(sysconfig.get_path("purelib"))
+    pip = folder / "bin/pip"
+    pip.write_text(f'#!/bin/sh\nexec {folder}/bin/python -m pip "$@"\n')
+    pip.chmod(0o755)
     return folder
 
 
@@ -55,7 +58,7 @@ def test_page(tmp_path, environment, page):
         "GRIDZ_LIBRARY": str(ROOT / "target/release/libgridz.so"),  # pip builds the package around it
         "HDF5_PLUGIN_PATH": str(ROOT / "target/plugin"),
         "HOME": str(tmp_path),
-        "PATH": f"{environment / 'bin'}:{os.environ['PATH']}",
+        "PATH": f"{environment / 'bin'}:{sysconfig.get_path('scripts')}:{os.environ['PATH']}",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }
     done = subprocess.run(["bash", "-c", commands], cwd=clone, env=os.environ | variables, capture_output=True, text=True, timeout=300)
