@@ -27,11 +27,12 @@ CARGO_HDF5 := scripts/serial_hdf5.sh cargo
 # also if a test runs make.
 export BUILD_WITH_TESTS := $(or $(if $(filter test% release-check,$(MAKECMDGOALS)),--test api),$(BUILD_WITH_TESTS))
 # Marker files of the complete virtual environments: for the tests, with the CUDA compiler, with the
-# tools that build wheels, and with ADIOS2.
+# tools that build wheels, with ADIOS2, and with the generator of the documentation site.
 VENV := .venv/complete
 CUDA_VENV := .venv-cuda/complete
 WHEEL_VENV := .venv-wheel/complete
 ADIOS2_VENV := .venv-adios2/complete
+DOCS_VENV := .venv-docs/complete
 # Older versions of ADIOS2 with the older operator interface, tested in addition to the newest one. Only
 # the files of their Python packages are used, so the version of Python does not matter.
 ADIOS2_BEFORE := 2.9.0 2.11.0.1014
@@ -124,6 +125,11 @@ wheel: need-rust need-nvcc $(WHEEL_VENV) ## make target/wheels/gridz-VERSION-py3
 sdist: $(WHEEL_VENV) ## make target/wheels/gridz-VERSION.tar.gz, from which pip builds a wheel (needs Rust)
 	.venv-wheel/bin/python -m build --sdist --no-isolation --outdir target/wheels
 
+.PHONY: docs
+docs: $(DOCS_VENV) ## make the documentation site, target/site/index.html; a dead link is an error
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --strict
+	@echo "target/site/index.html; with search:  python3 -m http.server --directory target/site"
+
 .PHONY: bench
 bench: build $(VENV) ## measure the filter in h5py, compared with other filters
 	@scripts/need.sh libhdf5-dev pkg-config
@@ -186,7 +192,7 @@ test-hosts: need-nvcc build need-test-packages $(VENV) ## the filter in h5py, ne
 
 .PHONY: test-installed
 test-installed: need-nvcc build need-test-packages $(VENV) ## an installation: C, C++, Fortran, MPI, and all commands in docs/
-	@scripts/need.sh libhdf5-openmpi-dev openmpi-bin libnetcdf-dev dpkg-dev
+	@scripts/need.sh libhdf5-openmpi-dev openmpi-bin libnetcdf-dev dpkg-dev nco gdal-bin r-cran-ncdf4 r-bioc-rhdf5
 	$(PYTHON) -m pytest -q tests/installed
 
 .PHONY: test-adios2
@@ -306,9 +312,15 @@ $(ADIOS2_VENV): requirements-adios2.txt
 	done
 	@touch $@
 
+$(DOCS_VENV): requirements-docs.txt
+	@scripts/need.sh python3 python3-venv
+	python3 -m venv --clear .venv-docs
+	.venv-docs/bin/pip --quiet --disable-pip-version-check install --requirement requirements-docs.txt
+	@touch $@
+
 .PHONY: clean
 clean: ## remove everything that was built or downloaded here
-	rm -rf target .venv .venv-cuda .venv-wheel .venv-adios2 .venv-python fuzz/target python/gridz/plugin python/gridz/_abi.py python/gridz/_h5_functions.py
+	rm -rf target .venv .venv-cuda .venv-wheel .venv-adios2 .venv-python .venv-docs fuzz/target python/gridz/plugin python/gridz/_abi.py python/gridz/_h5_functions.py
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .PHONY: help

@@ -34,7 +34,7 @@ man=$PREFIX/share/man/man3
 plugin=$PLUGINDIR/libh5gridz.so
 
 headers="gridz.h gridz.hpp gridz_cci.hpp gridz_hdf5.h gridz.f90 gridz_cci.f90 gridz_hdf5.f90 gridz_bulk.f90"
-documents="LICENSE-MIT LICENSE-APACHE CHANGELOG.md docs/*.md docs/tutorial.ipynb docs/images/* docs/ratio-speed-*.svg docs/results/* examples/c/* examples/checkpoint/* examples/mpi/* examples/sparse/* examples/adios2/* plugin/adios2/*"
+documents="LICENSE-MIT LICENSE-APACHE CHANGELOG.md README.md src/format/*.md docs/*.md docs/tutorial.ipynb docs/images/* docs/ratio-speed-*.svg docs/results/* examples/c/* examples/checkpoint/* examples/mpi/* examples/sparse/* examples/adios2/* plugin/adios2/*"
 formats="SPEC.md SPARSE.md CD_VALUES.md"
 
 # Every file and link that belongs to gridz.

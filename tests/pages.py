@@ -1,4 +1,4 @@
-"""Converts pages of docs/, and README.md, to shell scripts."""
+"""Converts pages of the documentation to shell scripts."""
 
 import re
 import sys
@@ -8,8 +8,8 @@ ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 FILES = {"c", "cpp", "fortran", "cmake"}
 # The contents of a clone besides documents; build results are in `target`.
-CLONE = ["Makefile", "Cargo.toml", "Cargo.lock", "build.rs", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE", "docs",
-         "crates", "examples", "include", "kernels", "packaging", "plugin", "scripts", "src", "target"]  # fmt: skip
+CLONE = ["Makefile", "Cargo.toml", "Cargo.lock", "build.rs", "CHANGELOG.md", "README.md", "pyproject.toml", "LICENSE-MIT", "LICENSE-APACHE", "docs",
+         "crates", "examples", "include", "kernels", "packaging", "plugin", "python", "scripts", "src", "target"]  # fmt: skip
 
 
 def clone(folder):
@@ -21,19 +21,24 @@ def clone(folder):
     return made
 
 
-def script(text, folder, without=()):
-    """Converts the page to one bash script, without the blocks of some languages; files that the
-    page refers to are in the folder."""
+def uses_package(block):
+    """Whether a program in Python needs the package."""
+    return re.search(r"^(import|from) gridz\b", block, flags=re.M) is not None
+
+
+def script(text, folder, package=True, python=sys.executable):
+    """Converts the page to one bash script; files that the page refers to are in the folder. Programs
+    that need the Python package can be left out."""
     lines = ["set -euxo pipefail"]
     for number, (language, block) in enumerate(BLOCK.findall(text)):
-        if language in without:
+        if language == "python" and uses_package(block) and not package:
             continue
         if language == "sh":
             lines.append(block)
         elif language == "python":
             name = folder / f"block{number}.py"
             name.write_text(block)
-            lines.append(f"{sys.executable} {name}")
+            lines.append(f"{python} {name}")
         elif language in FILES:
             name = re.match(r"(?:/\*|//|!|#) (\S+\.\w+)", block)
             assert name, f"the first line of this block names no file:\n{block}"

@@ -71,7 +71,7 @@ fn headers_have_the_constants_of_the_registry() {
 
 #[test]
 fn texts_name_the_codecs_of_the_registry() {
-    says("README.md", &format!("| `[codec]`, `[codec, 0]` | {} |", codecs()));
+    says("docs/reference.md", &format!("| `[codec]`, `[codec, 0]` | {} |", codecs()));
     for codec in CODECS {
         let versions: Vec<String> = codec.reads.iter().map(u8::to_string).collect();
         says("src/format/SPEC.md", &format!("| `{}` | {} | {} |", codec.name, codec.id, versions.join(", ")));
@@ -89,8 +89,8 @@ fn texts_name_the_levels_of_the_registry() {
         let name = codec.name;
         let levels: Vec<String> =
             codec.levels.iter().map(|level| format!("{} {}", level.number, level.name)).collect();
-        let readme = [&[format!("{} (the default)", levels[0])], &levels[1..]].concat().join(", ");
-        says("README.md", &format!("`{name}`: {readme};"));
+        let listed = [&[format!("{} (the default)", levels[0])], &levels[1..]].concat().join(", ");
+        says("docs/reference.md", &format!("`{name}`: {listed};"));
     }
 }
 
@@ -108,7 +108,7 @@ fn python_tries_every_level() {
 
 #[test]
 fn texts_name_the_modes() {
-    says("README.md", &format!("The modes are {};", modes()));
+    says("docs/reference.md", &format!("The modes are {}.", modes()));
     says("src/format/SPEC.md", &format!("The modes are {};", modes()));
 }
 

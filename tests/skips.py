@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-LOG = pathlib.Path(__file__).resolve().parents[2] / "target" / "skips.log"
+LOG = pathlib.Path(__file__).resolve().parents[1] / "target" / "skips.log"
 
 
 def skip(reason):
