@@ -9,7 +9,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 FILES = {"c", "cpp", "fortran", "cmake"}
 # The contents of a clone besides documents; build results are in `target`.
 CLONE = ["Makefile", "Cargo.toml", "Cargo.lock", "build.rs", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE", "docs",
-         "crates", "examples", "include", "kernels", "packaging", "plugin", "scripts", "src", "target"]  # fmt: skip
+         "crates", "examples", "include", "kernels", "packaging", "plugin", "python", "scripts", "src", "target"]  # fmt: skip
 
 
 def clone(folder):
