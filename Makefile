@@ -84,13 +84,14 @@ build: need-rust ## (default) build target/plugin/libh5gridz.so and target/relea
 cuda: need-nvcc build ## build with CUDA kernels, downloading nvcc; GRIDZ_CUDA_ARCHS=all for every GPU, as in releases
 
 .PHONY: demo
-demo: build ## write, convert, read back and compare real data; FILE=my.h5 does it with your own file
+demo: build ## write, convert and verify data, then one table of codecs and a picture; FILE=my.h5 does it with your own file
 	@scripts/need.sh libhdf5-dev hdf5-tools
 	@FILE=$(call quoted,$(FILE)) N='$(N)' examples/demo/run.sh
 
 # Builds only if no build exists: root often has no Rust.
 .PHONY: install
 install: $(if $(wildcard $(LIBRARY)),,build) ## install everything; PREFIX=/usr/local PLUGINDIR=PREFIX/lib/hdf5/plugin
+	@scripts/need.sh python3  # writes modules of the command gridz
 	@$(FOLDERS) packaging/install.sh install
 
 .PHONY: install-adios2
@@ -103,12 +104,13 @@ uninstall: ## remove the installed files, with the same PREFIX and PLUGINDIR
 	@$(FOLDERS) packaging/install.sh uninstall
 
 .PHONY: deb
-deb: build ## make target/gridz_VERSION_ARCH.deb; Debian's HDF5 finds its plugin without a variable
-	@scripts/need.sh dpkg-dev
+deb: build ## make target/gridz_VERSION_ARCH.deb and gridz-dev_…; Debian's HDF5 finds the plugin without a variable
+	@scripts/need.sh dpkg-dev python3
 	@packaging/deb.sh
 
 .PHONY: dist
 dist: build ## make target/gridz-VERSION-ARCH-linux.tar.gz, which works in any folder
+	@scripts/need.sh python3
 	@packaging/dist.sh
 
 .PHONY: wheel

@@ -6,6 +6,9 @@
 # There is one library: PREFIX/lib/libgridz.so.VERSION. The names for loading (libgridz.so.0) and for
 # linking (libgridz.so) are links to it, and so is the HDF5 plugin: a program that uses both holds one
 # copy. HDF5 opens every library in its plugin folder, so this folder contains nothing else.
+#
+# The command PREFIX/bin/gridz runs the Python package in PREFIX/lib/gridz/python, whose library is a
+# third link.
 set -eu
 umask 022
 cd "$(dirname "$0")/.."
@@ -30,7 +33,9 @@ lib=$PREFIX/lib
 include=$PREFIX/include
 cmake=$lib/cmake/gridz
 doc=$PREFIX/share/doc/gridz
-man=$PREFIX/share/man/man3
+man=$PREFIX/share/man
+command=$PREFIX/bin/gridz
+python=$lib/gridz/python
 plugin=$PLUGINDIR/libh5gridz.so
 
 headers="gridz.h gridz.hpp gridz_cci.hpp gridz_hdf5.h gridz.f90 gridz_cci.f90 gridz_hdf5.f90 gridz_bulk.f90"
@@ -45,7 +50,11 @@ everything() {
     for name in config config-version; do echo "$cmake/gridz-$name.cmake"; done
     for name in $headers; do echo "$include/$name"; done
     for name in $documents $formats; do echo "$doc/$name"; done
-    echo "$man/gridz.3"
+    echo "$man/man1/gridz.1"
+    echo "$man/man3/gridz.3"
+    echo "$command"
+    echo "$python/start.py"
+    echo "$python/gridz" # a folder
     echo "$plugin"
 }
 
@@ -70,6 +79,7 @@ remove_others() {
 
 uninstall() {
     remove_others
+    rm -rf "$DESTDIR$python/gridz" "$DESTDIR$python/__pycache__"
     # The operator for ADIOS2 is installed by a separate target.
     { everything; echo "$ADIOS2_PLUGINDIR/libgridz_adios2.so"; } | while read -r file; do
         rm -f "$DESTDIR$file"
@@ -83,7 +93,22 @@ uninstall() {
     echo "Removed from ${DESTDIR:-/}: gridz $version"
 }
 
+# Installs the command. Its modules are those of this release only, and no bytecode of others.
+install_command() {
+    rm -rf "$DESTDIR$python/gridz"
+    (cd python && find gridz -name '*.py') | while read -r module; do
+        install -D -m 644 "python/$module" "$DESTDIR$python/$module"
+    done
+    python3 python/hatch_build.py --installed "$DESTDIR$python/gridz" || fail "the modules of the command could not be written"
+    chmod 644 "$DESTDIR$python/gridz"/*.py
+    mkdir -p "$DESTDIR$python/gridz/plugin"
+    ln -sfn "../../../../$soname" "$DESTDIR$python/gridz/plugin/libgridz.so"
+    install -m 644 packaging/command/start.py "$DESTDIR$python/start.py"
+    install -m 755 packaging/command/gridz "$DESTDIR$command"
+}
+
 install_all() {
+    command -v python3 > /dev/null || fail "python3 is missing; it writes the modules of the command gridz"
     for file in libgridz.so libgridz.a native-static-libs; do
         [ -e "$built/$file" ] || fail "$built/$file does not exist; run make first"
     done
@@ -101,7 +126,8 @@ install_all() {
     for name in $headers; do install -m 644 "include/$name" "$DESTDIR$include/$name"; done
     for name in $documents; do install -m 644 "$name" "$DESTDIR$doc/$name"; done
     for name in $formats; do install -m 644 "src/format/$name" "$DESTDIR$doc/$name"; done
-    install -m 644 docs/gridz.3 "$DESTDIR$man/gridz.3"
+    for section in 1 3; do install -m 644 "docs/gridz.$section" "$DESTDIR$man/man$section/gridz.$section"; done
+    install_command
     for name in gridz gridz-static; do fill "packaging/$name.pc.in" "$lib/pkgconfig/$name.pc" prefix; done
     for name in config config-version; do
         fill "packaging/gridz-$name.cmake.in" "$cmake/gridz-$name.cmake" _gridz_prefix

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The pictures of docs/bounds.md: the output of quant, zfp and SZ3 for two fields at the same ratio,
-and SSIM against rate.
+"""The pictures of README.md and docs/bounds.md: the output of quant, multigrid, zfp and SZ3 for two
+fields at the same ratio, and SSIM against rate.
 
     pictures.py [--reference FOLDER] [--library LIBRARY] [--out FOLDER]
 
@@ -8,9 +8,11 @@ The fields are taken from FOLDER, or from `data` in GRIDZ_SHARED (by default ../
 current of a climate model, whose land is replaced by the mean for all codecs and gray in the
 picture, and a block of turbulence. A part of each is shown. zfp's bounds are effectively powers of
 two: every other codec gets the bound at which it reaches zfp's ratio. The figures are those of
-gridz_quality, through the C API.
+gridz_quality, through the C API. Speeds are those of one core, of a field that is repeated until it
+has 16 MiB: the best of seven calls.
 
 Writes ocean.png, turbulence.png and ssim-rate.png to the folder `--out`. Needs numpy, matplotlib, pillow, zfpy and pysz.
+Measure on a quiet machine.
 """
 
 import argparse
@@ -18,6 +20,7 @@ import ctypes
 import os
 import pathlib
 import sys
+import time
 from ctypes import byref, c_double, c_size_t, c_uint64, c_void_p
 
 import numpy as np
@@ -30,7 +33,8 @@ FIELDS = [
     ("turbulence", "sperr_wmag_3d", 12, "", np.s_[45]),
 ]
 """Name of the picture, array, approximate ratio, unit if known, the part that is shown."""
-CODECS = {"quant": "tab:red", "zfp": "tab:blue", "SZ3": "tab:green"}
+CODECS = {"quant dense": "tab:red", "multigrid": "tab:orange", "zfp": "tab:blue", "SZ3": "tab:green"}
+TIMED_BYTES = 16 << 20
 
 
 class Report(ctypes.Structure):
@@ -55,11 +59,27 @@ def quality(gridz, original, decoded):
 
 
 def coded(peer, input_, relative):
-    """Ratio and decoded array at a bound."""
+    """Ratio, decoded array and relative bound."""
     compress, decompress = peer.of(input_, lossy.absolute(input_, relative))
     packed, back = compress(input_.values), np.zeros_like(input_.values)
     made = decompress(packed, back)
-    return input_.values.nbytes / len(packed), made if isinstance(made, np.ndarray) else back
+    return input_.values.nbytes / len(packed), made if isinstance(made, np.ndarray) else back, relative
+
+
+def speeds(peer, input_, relative):
+    """GB/s of compression and decompression on one core, of copies of the field, one after another
+    along the first axis."""
+    copies = max(1, TIMED_BYTES // input_.values.nbytes)
+    many = input_._replace(values=np.concatenate([input_.values] * copies))
+    compress, decompress = peer.of(many, lossy.absolute(input_, relative))
+    back, found = np.zeros_like(many.values), []
+    for _ in range(7):
+        begin = time.perf_counter()
+        packed = compress(many.values)
+        middle = time.perf_counter()
+        decompress(packed, back)
+        found.append((middle - begin, time.perf_counter() - middle))
+    return [many.values.nbytes / min(seconds) / 1e9 for seconds in zip(*found)]
 
 
 def at_ratio(peer, input_, ratio):
@@ -81,7 +101,7 @@ def panels(gridz, peers, input_, holes, ratio, unit, part, path):
 
     columns = len(CODECS) + 1
     figure, axes = pyplot.subplots(2, columns, figsize=(3.3 * columns, 6.6), dpi=75, layout="constrained")
-    ratio, _ = at_ratio(peers["zfp"], input_, ratio)
+    ratio, *_ = at_ratio(peers["zfp"], input_, ratio)
     found = {name: at_ratio(peers[name], input_, ratio) for name in CODECS}
     shown = lambda values: np.ma.masked_array(values[part].astype("f8"), holes[part])
     error = lambda name: shown(found[name][1].astype("f8") - input_.values.astype("f8"))
@@ -92,19 +112,22 @@ def panels(gridz, peers, input_, holes, ratio, unit, part, path):
     for axis in axes.flat:
         axis.set(xticks=[], yticks=[], facecolor="0.7")
     image = axes[0, 0].imshow(shown(input_.values), **field)
-    axes[0, 0].set_title("original", fontsize=10)
+    axes[0, 0].set_title("original", fontsize=9)
     axes[1, 0].set_visible(False)
     lines = []
     for column, name in enumerate(CODECS, start=1):
-        reached, back = found[name]
+        reached, back, relative = found[name]
+        write, read = speeds(peers[name], input_, relative)
         report = quality(gridz, input_.values, back)
         ssim = report.ssim_2d if input_.values.ndim == 2 else report.ssim_3d
         axes[0, column].imshow(shown(back), **field)
-        axes[0, column].set_title(f"{name}, ratio {reached:.1f}", fontsize=10)
+        by = name if name in ("zfp", "SZ3") else f"gridz {name}"
+        speed = f"compresses {write:.2f}, decompresses {read:.2f} GB/s"
+        axes[0, column].set_title(f"{by}, {reached:.1f} times smaller\n{speed}", fontsize=9)
         map_ = axes[1, column].imshow(error(name), **errors)
         figures = f"largest error {report.largest_error / report.range:.2%} of range", f"PSNR {report.psnr:.1f} dB, SSIM {ssim:.4f}"
         axes[1, column].set_title("\n".join(figures), fontsize=9)
-        lines.append(f"{path.stem}: {name}, ratio {reached:.2f}, {', '.join(figures)}")
+        lines.append(f"{path.stem}: {name}, ratio {reached:.2f}, {speed}, {', '.join(figures)}")
     figure.colorbar(image, ax=axes[0], label=unit, shrink=0.8)
     figure.colorbar(map_, ax=axes[1], label=f"error, {unit}" if unit else "error", shrink=0.8)
     save(figure, path)
@@ -121,7 +144,7 @@ def rates(gridz, peers, inputs, path):
         for name, colour in CODECS.items():
             points = []
             for relative in np.logspace(-0.5, -5, 19):
-                ratio, back = coded(peers[name], input_, float(relative))
+                ratio, back, _ = coded(peers[name], input_, float(relative))
                 report = quality(gridz, input_.values, back)
                 ssim = report.ssim_2d if input_.values.ndim == 2 else report.ssim_3d
                 points.append((8 * input_.values.itemsize / ratio, 1 - ssim))

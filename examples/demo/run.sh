@@ -1,5 +1,6 @@
 #!/bin/bash
-# The demo: data is written through the gridz filter, read back, and compared bit for bit.
+# The demo: data is written through the gridz filter, read back, and compared bit for bit. Then one
+# table compares codecs without loss and within a bound, and a picture shows the bounded ones.
 #
 #     FILE=my.h5 examples/demo/run.sh     your own file
 #     N=128 examples/demo/run.sh          the files of a simulation with N^3 cells
@@ -20,12 +21,28 @@ compile() { # with the API of HDF5 1.10, which all later versions also offer; h5
     (cd "$out" && h5cc -shlib -std=c99 -D_POSIX_C_SOURCE=200809L -DH5_USE_110_API -O3 -Wall -Wextra "$source" -o "$1")
 }
 
-# Every dataset of 1 kB and more is compressed by gridz: id 34013, mandatory, and $3 = the number of
-# parameters and the parameters. "0" is the default codec, lorenzo; "3,2,0,2" its level 2, dense.  A
-# smaller dataset is not worth a separate chunk.
+# Every dataset of 1 kB and more is compressed by gridz: id 34013, mandatory, no parameters, which is the
+# default codec, lorenzo.  A smaller dataset is not worth a separate chunk.
 repack() {
     rm -f "$2"
-    h5repack --minimum=1024 --filter="UD=34013,0,$3" "$1" "$2"
+    h5repack --minimum=1024 --filter=UD=34013,0,0 "$1" "$2"
+}
+
+# The folder of hdf5plugin's filters, if one of these Pythons has it; Blosc2 is then in the table too.
+others() {
+    local python
+    for python in .venv/bin/python python3; do
+        "$python" -c 'import hdf5plugin; print(hdf5plugin.PLUGIN_PATH)' 2>/dev/null && return
+    done
+    return 0
+}
+
+# The table and the picture.
+compare() {
+    local folder
+    folder=$(others)
+    HDF5_PLUGIN_PATH=$HDF5_PLUGIN_PATH${folder:+:$folder} "$out/compare" "$1" "$out/demo.svg"
+    [[ -n $folder ]] || echo "With the Python package hdf5plugin, Blosc2 is in the table too."
 }
 
 size() { stat --dereference --format=%s "$1"; }
@@ -64,14 +81,12 @@ simulation() {
     must_be_smaller "$out/plain.h5" "$out/filtered.h5"
     echo
     echo "The file without a filter, converted by h5repack -f UD=34013,0,0:"
-    repack "$out/plain.h5" "$out/repacked.h5" 0
+    repack "$out/plain.h5" "$out/repacked.h5"
     verify "$out/plain.h5" "$out/repacked.h5"
     must_be_smaller "$out/plain.h5" "$out/repacked.h5"
+    echo "  codec: from the headers of the chunks; MB/s: raw data through HDF5, compression included"
     echo
-    echo "The same, denser and slower, by h5repack -f UD=34013,0,3,2,0,2:"
-    repack "$out/plain.h5" "$out/dense.h5" 3,2,0,2
-    verify "$out/plain.h5" "$out/dense.h5"
-    must_be_smaller "$out/repacked.h5" "$out/dense.h5"
+    compare "$out/plain.h5"
 }
 
 own_file() {
@@ -91,7 +106,7 @@ own_file() {
     packed=$out/$(basename "$file")
     [[ ! $file -ef $packed ]] || refuse "FILE=$1: this is the demo's own output"
     echo "$file, converted by h5repack -f UD=34013,0,0:"
-    repack "$file" "$packed" 0 || refuse "h5repack could not convert $1. If the file is compressed with another plugin, \
+    repack "$file" "$packed" || refuse "h5repack could not convert $1. If the file is compressed with another plugin, \
 put that plugin's folder into HDF5_PLUGIN_PATH."
     verify "$file" "$packed"
     # Names, links, attributes and references, which verify does not compare.
@@ -103,13 +118,14 @@ put that plugin's folder into HDF5_PLUGIN_PATH."
         echo "h5diff finds differences" >&2
         exit 1
     fi
+    echo
+    compare "$file"
 }
 
 compile verify
+compile compare
 if [[ -n ${FILE:-} ]]; then
     own_file "$FILE"
 else
     simulation
 fi
-echo
-echo "codec: from the headers of the chunks; write and read: raw data per second through HDF5, compression included."

@@ -24,6 +24,7 @@ class Gridz(Package):
     depends_on("c", type="build")
     depends_on("gmake", type="build")
     depends_on("rust@1.89:", type="build")
+    depends_on("python@3.9:", type=("build", "run"))  # the command gridz
     depends_on("cxx", type="build", when="+cuda")
     # build.rs accepts nvcc 13 only: the PTX of a newer version needs a newer driver.
     depends_on("cuda@13", type="build", when="+cuda")

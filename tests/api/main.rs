@@ -6,3 +6,4 @@ mod common;
 mod bulk;
 mod c_api;
 mod library;
+mod typed;

@@ -15,7 +15,12 @@ def files(folder):
 
 def test_everything_has_its_place(prefix):
     documents = prefix / "share/doc/gridz"
-    assert [name for name in files(prefix) if not name.startswith("share/doc/gridz/")] == [
+    package = "lib/gridz/python/gridz/"
+    modules = {name.removeprefix(package) for name in files(prefix) if name.startswith(package) and "__pycache__" not in name}
+    sources = {str(path.relative_to(ROOT / "python/gridz")) for path in (ROOT / "python/gridz").rglob("*.py")}
+    assert modules == sources | {"_abi.py", "_h5_functions.py", "plugin/libgridz.so"}
+    assert [name for name in files(prefix) if not name.startswith(("share/doc/gridz/", package))] == [
+        "bin/gridz",
         "include/gridz.f90",
         "include/gridz.h",
         "include/gridz.hpp",
@@ -26,6 +31,7 @@ def test_everything_has_its_place(prefix):
         "include/gridz_hdf5.h",
         "lib/cmake/gridz/gridz-config-version.cmake",
         "lib/cmake/gridz/gridz-config.cmake",
+        "lib/gridz/python/start.py",
         "lib/hdf5/plugin/libh5gridz.so",
         "lib/libgridz.a",
         "lib/libgridz.so",
@@ -33,9 +39,9 @@ def test_everything_has_its_place(prefix):
         f"lib/libgridz.so.{VERSION}",
         "lib/pkgconfig/gridz-static.pc",
         "lib/pkgconfig/gridz.pc",
+        "share/man/man1/gridz.1",
         "share/man/man3/gridz.3",
     ]
-
 
     # The pages, with everything that they link to.
     pages = list(documents.glob("docs/*.md"))
@@ -48,7 +54,7 @@ def test_everything_has_its_place(prefix):
 def test_one_copy_serves_all(prefix):
     """A process that uses both the filter and the library holds one copy of it."""
     library = (prefix / f"lib/libgridz.so.{VERSION}").resolve()
-    for name in ["lib/libgridz.so", "lib/libgridz.so.0", "lib/hdf5/plugin/libh5gridz.so"]:
+    for name in ["lib/libgridz.so", "lib/libgridz.so.0", "lib/hdf5/plugin/libh5gridz.so", "lib/gridz/python/gridz/plugin/libgridz.so"]:
         link = prefix / name
         assert link.resolve() == library
         assert not os.path.isabs(os.readlink(link)), f"{name} would break if the folder is moved"
@@ -107,6 +113,9 @@ def test_uninstall(tmp_path):
     old.write_text("of an earlier release")
     make("install", PREFIX=prefix, PLUGINDIR=plugins)
     assert not old.exists()
+    cached = prefix / "lib/gridz/python/gridz/cli/__pycache__/info.pyc"
+    cached.parent.mkdir()
+    cached.write_text("of a Python that ran the command")
     make("uninstall", PREFIX=prefix, PLUGINDIR=plugins)
     left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
     assert left == ["gone", "gone/lib", "gone/lib/pkgconfig", "gone/lib/pkgconfig/other.pc"]

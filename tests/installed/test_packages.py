@@ -2,6 +2,8 @@
 
 import os
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,12 +17,35 @@ def package(target):
     return ROOT / make(target).split()[-1]
 
 
+def packages():
+    """The two Debian packages, that for development first."""
+    return [ROOT / name for name in make("deb").split() if name.endswith(".deb")]
+
+
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory):
-    """The files of the Debian package, unpacked in a folder."""
+    """The files of both Debian packages, unpacked in one folder."""
     folder = tmp_path_factory.mktemp("deb")
-    subprocess.run(["dpkg-deb", "--extract", str(package("deb")), str(folder)], check=True)
+    for path in packages():
+        subprocess.run(["dpkg-deb", "--extract", str(path), str(folder)], check=True)
     return folder
+
+
+def test_deb_has_no_files_for_development(unpacked):
+    """They are in the other package. No file is in both."""
+    dev, main = (
+        {line.split()[5] for line in lines.splitlines() if not line.endswith("/")}
+        for lines in (subprocess.run(["dpkg-deb", "--contents", str(path)], check=True, capture_output=True, text=True).stdout for path in packages())
+    )
+    assert not dev & main
+    assert {"./usr/include/gridz.h", "./usr/lib/libgridz.a", "./usr/share/man/man3/gridz.3.gz"} <= dev
+    assert {"./usr/bin/gridz", f"./usr/lib/libgridz.so.{VERSION}", "./usr/share/man/man1/gridz.1.gz"} <= main
+    assert not [name for name in main if name.endswith((".a", ".h", ".pc"))]
+
+
+def test_deb_has_the_command(unpacked, tmp_path):
+    work = Installed(unpacked / "usr", tmp_path)
+    assert VERSION in work.run(f"{unpacked}/usr/bin/gridz --version", PATH=f"{Path(sys.executable).parent}:/usr/bin:/bin")
 
 
 def test_deb_needs_no_variable(unpacked, tmp_path):
@@ -47,22 +72,24 @@ def test_deb_once_installed(tmp_path):
     is needed."""
     if os.environ.get("CI") != "true" or os.geteuid() != 0:
         pytest.skip("the package is installed only where CI=true, by root")
-    subprocess.run(["dpkg", "--install", str(package("deb"))], check=True, capture_output=True)
+    # The packages that apt would also install are not needed for this.
+    subprocess.run(["dpkg", "--install", *map(str, reversed(packages()))], check=True, capture_output=True)
     try:
         environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
         command = (
             f"h5cc -shlib {ROOT}/examples/checkpoint/heat.c -o heat && ./heat && h5dump -d /temperature heat_c.h5 >dump && "
-            f"g++ -std=c++17 {ROOT}/examples/checkpoint/heat.cpp -o heat_cpp -lgridz && ./heat_cpp && man -w gridz"
+            f"g++ -std=c++17 {ROOT}/examples/checkpoint/heat.cpp -o heat_cpp -lgridz && ./heat_cpp && man -w gridz && man -w 3 gridz"
         )
         done = subprocess.run(["bash", "-euc", command], cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
     finally:
-        subprocess.run(["dpkg", "--purge", "gridz"], check=True, capture_output=True)
+        subprocess.run(["dpkg", "--purge", "gridz-dev", "gridz"], check=True, capture_output=True)
 
 
 def test_deb_says_what_it_is(unpacked):
     fields = subprocess.run(["dpkg-deb", "--field", str(package("deb"))], check=True, capture_output=True, text=True).stdout
     assert f"\nVersion: {VERSION}\n" in fields and "\nDepends: libc6" in fields
+    assert "\nMaintainer: The gridz developers\n" in fields
     assert (unpacked / "usr/share/doc/gridz/copyright").read_text().startswith("MIT License")
     # The glibc version that the package declares is sufficient for its library.
     symbols = subprocess.run(
@@ -79,6 +106,7 @@ def test_dist_is_complete(tmp_path):
     (folder,) = tmp_path.iterdir()
     work = Installed(folder, tmp_path)
     work.run(f"cmake -S {ROOT}/examples/checkpoint -B build && cmake --build build && build/heat_c && build/heat_f90")
+    assert VERSION in work.run(f"{folder}/bin/gridz --version", PATH=f"{Path(sys.executable).parent}:/usr/bin:/bin")
     # Compiles a program by hand.
     work.run(
         f"g++ -std=c++17 {ROOT}/examples/checkpoint/heat.cpp -o heat $(pkg-config --cflags --libs gridz) && ./heat"

@@ -30,7 +30,9 @@ use crate::types::{Array, ByteOrder, DType};
 /// default".
 #[derive(Clone, Copy)]
 pub struct Request {
+    #[doc(hidden)] // of the codecs, and no part of the crate gridz
     pub entry: &'static Entry,
+    #[doc(hidden)]
     pub encode_params: EncodeParams,
 }
 
