@@ -34,7 +34,7 @@ use std::time::Instant;
 use driver::{Memory, Stream};
 use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
 use gridz_capi::api::gridz_last_error;
-use gridz_capi::batch::{
+use gridz_capi::cuda::{
     gridz_async_workspace_bytes, gridz_compress_async, gridz_decompress_async, gridz_decompress_region_async,
 };
 use gridz_capi::types::{GRIDZ_FLAG_SKIP_CHECKSUM, gridz_array, gridz_options};

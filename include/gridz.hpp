@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "gridz.h"
+#include "gridz_progressive.h"
 
 namespace gridz {
 

@@ -36,6 +36,7 @@
 #include <hdf5.h>
 
 #include "gridz.h"
+#include "gridz_hdf5_by.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -31,7 +31,7 @@
 #include <mpi-ext.h>
 #endif
 
-#include <gridz.h>
+#include <gridz_cuda.h>
 
 enum { BLOCK_PLANES = 16, WARM_UPS = 3, ROUNDS = 15, NO_GPU = 77 };
 

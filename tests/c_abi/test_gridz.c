@@ -8,6 +8,10 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
+#include <gridz_cuda.h>
+#include <gridz_progressive.h>
+#include <gridz_quality.h>
+
 #include "check.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@ use std::ptr;
 
 use gridz::{Array, ByteOrder, Request};
 use gridz_capi::api::gridz_last_error;
-use gridz_capi::batch::{
+use gridz_capi::cuda::{
     gridz_async_workspace_bytes, gridz_compress_async, gridz_decompress_async, gridz_decompress_region_async,
 };
 use gridz_capi::types::{gridz_array, gridz_options};

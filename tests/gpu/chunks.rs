@@ -7,7 +7,7 @@ use gridz::device::{ChunkArray, compress_chunks, decompress_chunks, packed_bound
 use gridz::{ByteOrder, Context, ErrorKind, Mode, Request, Verify};
 use gridz::{Destination, Source};
 use gridz_capi::api::gridz_last_error;
-use gridz_capi::chunks::{gridz_pack_async, gridz_unpack_async};
+use gridz_capi::cuda::{gridz_pack_async, gridz_unpack_async};
 use gridz_codecs::settings::{self, Backend};
 use gridz_cuda::{Device, DeviceSlice, PinnedBuffer};
 

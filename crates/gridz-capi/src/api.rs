@@ -10,11 +10,7 @@ use crate::convert;
 use crate::guard::{guard, guard_or, guard_text};
 use crate::ptr::{self, Out, OutStruct};
 use crate::status::{self, gridz_status};
-use crate::types::{
-    gridz_array, gridz_block_counts, gridz_context, gridz_context_options, gridz_frame_info, gridz_options,
-    gridz_part_info,
-};
-use gridz::Context;
+use crate::types::{gridz_array, gridz_context, gridz_context_options, gridz_frame_info, gridz_options};
 use gridz_codecs::error::with_last;
 
 /// Computes the destination size that is always enough to compress an array, whatever its values.
@@ -169,96 +165,6 @@ pub unsafe extern "C" fn gridz_decompress_region(
         let result =
             gridz::decompress(frame, gridz::Part::Region { start, count }, dst, options.verify, options.context);
         deliver(result, n_bytes)
-    })
-}
-
-/// Decompresses a part of a `multigrid` frame from its first bytes: its first layers, or a coarser
-/// grid. Describes the result in `*info`, whose `struct_size` the caller has set.
-///
-/// `detail` is one of `GRIDZ_DETAIL_*` and `value` the number that belongs to it. `frame` may be
-/// cut: `frame_bytes` must be at least the `frame_bytes` that `gridz_inspect_progressive` reports
-/// for the same detail. Writes the result to the start of `dst`, which has `dst_capacity` bytes, in
-/// C order and in its original byte order.
-///
-/// `frame`, `dst` or both may be memory of a GPU. GPUs decompress whole frames only. For a part,
-/// the CPU copies the bytes that it needs and decompresses them. If a GPU is required, the call
-/// fails where no GPU is available, and logs a warning where the CPU decompresses.
-///
-/// The blocks that are read are compared with their checksums. If the whole frame is read, so is
-/// its checksum.
-///
-/// Errors: those of `gridz_decompress`, `DST_TOO_SMALL` with the needed bytes in
-/// `info->array_bytes`; `INVALID_ARGUMENT` for a level or layer that the frame does not have;
-/// `UNSUPPORTED_JOB` for frames of other codecs. An array that `multigrid` could not make smaller is
-/// such a frame, written by `stored`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gridz_decompress_progressive(
-    frame: *const c_void,
-    frame_bytes: usize,
-    detail: u32,
-    value: f64,
-    dst: *mut c_void,
-    dst_capacity: usize,
-    info: *mut gridz_part_info,
-    options: *const gridz_options,
-) -> gridz_status {
-    guard(|| {
-        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
-        let (info, options, buffers) = unsafe {
-            (
-                OutStruct::new(info)?,
-                Options::read(options, None)?,
-                ptr::source_and_destination(("frame", frame, frame_bytes), ("dst", dst, dst_capacity))?,
-            )
-        };
-        let (detail, (frame, dst)) = (convert::detail(detail, value)?, buffers);
-        // Filled in before decompression, so that a caller whose destination is too small gets it
-        // too.
-        info.write(&convert::part_info(&gridz::inspect_part(frame, detail)?));
-        gridz::decompress(frame, gridz::Part::Detail(detail), dst, options.verify, options.context).map(|_| ())
-    })
-}
-
-/// Describes the result of `gridz_decompress_progressive` for a level or a number of layers,
-/// without decompressing anything.
-///
-/// `frame` may be the first bytes of a frame. For layers 3072 bytes are enough. A level above 0
-/// also needs the frame's table: 8 bytes for each 65536 elements, and a few more for each level.
-///
-/// Errors: `INVALID_ARGUMENT`, also for a level or layer that the frame does not have;
-/// `UNSUPPORTED_JOB` for frames of other codecs; `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gridz_inspect_progressive(
-    frame: *const c_void,
-    frame_bytes: usize,
-    detail: u32,
-    value: f64,
-    info: *mut gridz_part_info,
-) -> gridz_status {
-    guard(|| {
-        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
-        let (info, frame) = unsafe { (OutStruct::new(info)?, ptr::source("frame", frame, frame_bytes)?) };
-        info.write(&convert::part_info(&gridz::inspect_part(frame, convert::detail(detail, value)?)?));
-        Ok(())
-    })
-}
-
-/// Counts the blocks of a frame by coding and compares them with their checksums. Writes `*counts`,
-/// whose `struct_size` the caller has set. The frame may be in GPU memory.
-///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for codecs with one kind of block, `CORRUPT`,
-/// `TRUNCATED`, `UNSUPPORTED_FORMAT`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gridz_inspect_blocks(
-    frame: *const c_void,
-    frame_bytes: usize,
-    counts: *mut gridz_block_counts,
-) -> gridz_status {
-    guard(|| {
-        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
-        let (counts, frame) = unsafe { (OutStruct::new(counts)?, ptr::source("frame", frame, frame_bytes)?) };
-        counts.write(&convert::block_counts(&gridz::count_blocks(frame, &Context::default())?));
-        Ok(())
     })
 }
 

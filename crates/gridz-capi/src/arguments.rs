@@ -1,4 +1,4 @@
-//! Arguments that several functions of `gridz.h` have: the array, the options, the missing
+//! Arguments that several functions have: the array, the options, the missing
 //! elements, and the number of bytes of the result.
 #![allow(unsafe_code, reason = "reads what C's pointers point to, by `ptr`")]
 

@@ -7,6 +7,8 @@ use std::sync::atomic::AtomicPtr;
 use once_cell::race::OnceBox;
 
 use crate::hdf5_types::gridz_h5_part_info;
+use crate::progressive::*;
+use crate::quality::{gridz_block_counts, gridz_quality_options, gridz_quality_report};
 use crate::types::*;
 use gridz::{BlockCounts, Context, Detail, FrameInfo, Mode, PartInfo, Request, Verify, device};
 use gridz_codecs::codec::registry::{CODECS, Entry};
