@@ -87,10 +87,7 @@ fn measure(
     let options = gridz_options {
         struct_size: size_of::<gridz_options>(),
         context: ptr::null(),
-        codec: text.as_ptr(),
-        mode: 0,
-        level: 0,
-        value: 0.0,
+        request: text.as_ptr(),
         flags: 0,
         fill_value: ptr::null(),
         n_fill_values: 0,

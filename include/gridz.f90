@@ -3,7 +3,7 @@
 !
 !     use gridz
 !     integer(int8), allocatable :: frame(:)
-!     call gridz_compress(field, frame, status)            ! field(nx, ny, nz)
+!     call gridz_compress(field, frame, status, 'quant,abs=1e-3')   ! field(nx, ny, nz)
 !     if (status /= GRIDZ_OK) print *, gridz_message()
 !     call gridz_decompress(frame, field, status)
 !
@@ -48,9 +48,7 @@ module gridz
   end type
   type, bind(c) :: options_t
     integer(c_size_t) :: struct_size = 0
-    type(c_ptr) :: context = c_null_ptr, codec = c_null_ptr
-    integer(c_int32_t) :: mode = 0, level = 0
-    real(c_double) :: value = 0
+    type(c_ptr) :: context = c_null_ptr, request = c_null_ptr
     integer(c_int64_t) :: flags = 0
     type(c_ptr) :: fill_value = c_null_ptr
     integer(c_size_t) :: n_fill_values = 0
@@ -131,10 +129,9 @@ module gridz
     end function
   end interface
 
-  ! gridz_compress(field, frame, status [, codec, level]): compresses field, a contiguous array of
-  ! real(4) or real(8), rank 1 to 4, and allocates frame. codec is the name of a codec and level its
-  ! level. Or codec is a whole request in text form, such as 'lorenzo,level=dense'. The defaults are
-  ! those of the library.
+  ! gridz_compress(field, frame, status [, request]): compresses field, a contiguous array of real(4)
+  ! or real(8), rank 1 to 4, and allocates frame. request is text such as 'lorenzo,level=dense' or
+  ! 'quant,abs=1e-3'. The default is that of the library: lossless and fast.
   interface gridz_compress
     module procedure compress_real4_1, compress_real4_2, compress_real4_3, compress_real4_4, &
       compress_real8_1, compress_real8_2, compress_real8_3, compress_real8_4
@@ -202,15 +199,14 @@ contains
   end subroutine
 
   ! Compresses the array at `data`; `extents` are in Fortran's order.
-  recursive subroutine compress(data, dtype, element_bytes, extents, frame, status, codec, level)
+  recursive subroutine compress(data, dtype, element_bytes, extents, frame, status, request)
     type(c_ptr), intent(in) :: data
     integer(c_int32_t), intent(in) :: dtype
     integer(c_size_t), intent(in) :: element_bytes
     integer(c_int64_t), intent(in) :: extents(:)
     integer(int8), allocatable, target, intent(out) :: frame(:)
     integer(c_int32_t), intent(out) :: status
-    character(*), intent(in), optional :: codec
-    integer, intent(in), optional :: level
+    character(*), intent(in), optional :: request
     character(kind=c_char), allocatable, target :: text(:)
     integer(c_int64_t), target :: reversed(size(extents))
     integer(int8), allocatable, target :: room(:)
@@ -226,11 +222,10 @@ contains
     array%rank = size(extents)
     array%extents = c_loc(reversed)
     options%struct_size = c_sizeof(options)
-    if (present(codec)) then
-      text = transfer(trim(codec)//c_null_char, [c_null_char])
-      options%codec = c_loc(text)
+    if (present(request)) then
+      text = transfer(trim(request)//c_null_char, [c_null_char])
+      options%request = c_loc(text)
     end if
-    if (present(level)) options%level = int(level, c_int32_t)
     status = c_bound(array, options, bound)
     if (status /= GRIDZ_OK) return
     allocate (room(bound), stat=failed)
@@ -362,13 +357,12 @@ contains
   ! The specific procedures of the generic names. An argument of assumed rank would make one
   ! procedure enough for all ranks, but many compilers on clusters do not support it yet.
 
-  subroutine compress_real4_1(field, frame, status, codec, level)
+  subroutine compress_real4_1(field, frame, status, request)
     real(c_float), contiguous, target, intent(in) :: field(:)
     integer(int8), allocatable, intent(out) :: frame(:)
     integer(c_int32_t), intent(out) :: status
-    character(*), intent(in), optional :: codec
-    integer, intent(in), optional :: level
-    call compress(c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, request)
   end subroutine
 
   subroutine decompress_real4_1(frame, field, status)
@@ -378,13 +372,12 @@ contains
     call decompress(frame, c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status)
   end subroutine
 
-  subroutine compress_real4_2(field, frame, status, codec, level)
+  subroutine compress_real4_2(field, frame, status, request)
     real(c_float), contiguous, target, intent(in) :: field(:,:)
     integer(int8), allocatable, intent(out) :: frame(:)
     integer(c_int32_t), intent(out) :: status
-    character(*), intent(in), optional :: codec
-    integer, intent(in), optional :: level
-    call compress(c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, request)
   end subroutine
 
   subroutine decompress_real4_2(frame, field, status)
@@ -394,13 +387,12 @@ contains
     call decompress(frame, c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status)
   end subroutine
 
-  subroutine compress_real4_3(field, frame, status, codec, level)
+  subroutine compress_real4_3(field, frame, status, request)
     real(c_float), contiguous, target, intent(in) :: field(:,:,:)
     integer(int8), allocatable, intent(out) :: frame(:)
     integer(c_int32_t), intent(out) :: status
-    character(*), intent(in), optional :: codec
-    integer, intent(in), optional :: level
-    call compress(c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, request)
   end subroutine
 
   subroutine decompress_real4_3(frame, field, status)
@@ -410,13 +402,12 @@ contains
     call decompress(frame, c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status)
   end subroutine
 
-  subroutine compress_real4_4(field, frame, status, codec, level)
+  subroutine compress_real4_4(field, frame, status, request)
     real(c_float), contiguous, target, intent(in) :: field(:,:,:,:)
     integer(int8), allocatable, intent(out) :: frame(:)
     integer(c_int32_t), intent(out) :: status
-    character(*), intent(in), optional :: codec
-    integer, intent(in), optional :: level
-    call compress(c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, request)
   end subroutine
 
   subroutine decompress_real4_4(frame, field, status)
@@ -426,13 +417,12 @@ contains
     call decompress(frame, c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status)
   end subroutine
 
-  subroutine compress_real8_1(field, frame, status, codec, level)
+  subroutine compress_real8_1(field, frame, status, request)
     real(c_double), contiguous, target, intent(in) :: field(:)
     integer(int8), allocatable, intent(out) :: frame(:)
     integer(c_int32_t), intent(out) :: status
-    character(*), intent(in), optional :: codec
-    integer, intent(in), optional :: level
-    call compress(c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, request)
   end subroutine
 
   subroutine decompress_real8_1(frame, field, status)
@@ -442,13 +432,12 @@ contains
     call decompress(frame, c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status)
   end subroutine
 
-  subroutine compress_real8_2(field, frame, status, codec, level)
+  subroutine compress_real8_2(field, frame, status, request)
     real(c_double), contiguous, target, intent(in) :: field(:,:)
     integer(int8), allocatable, intent(out) :: frame(:)
     integer(c_int32_t), intent(out) :: status
-    character(*), intent(in), optional :: codec
-    integer, intent(in), optional :: level
-    call compress(c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, request)
   end subroutine
 
   subroutine decompress_real8_2(frame, field, status)
@@ -458,13 +447,12 @@ contains
     call decompress(frame, c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status)
   end subroutine
 
-  subroutine compress_real8_3(field, frame, status, codec, level)
+  subroutine compress_real8_3(field, frame, status, request)
     real(c_double), contiguous, target, intent(in) :: field(:,:,:)
     integer(int8), allocatable, intent(out) :: frame(:)
     integer(c_int32_t), intent(out) :: status
-    character(*), intent(in), optional :: codec
-    integer, intent(in), optional :: level
-    call compress(c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, request)
   end subroutine
 
   subroutine decompress_real8_3(frame, field, status)
@@ -474,13 +462,12 @@ contains
     call decompress(frame, c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status)
   end subroutine
 
-  subroutine compress_real8_4(field, frame, status, codec, level)
+  subroutine compress_real8_4(field, frame, status, request)
     real(c_double), contiguous, target, intent(in) :: field(:,:,:,:)
     integer(int8), allocatable, intent(out) :: frame(:)
     integer(c_int32_t), intent(out) :: status
-    character(*), intent(in), optional :: codec
-    integer, intent(in), optional :: level
-    call compress(c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, request)
   end subroutine
 
   subroutine decompress_real8_4(frame, field, status)

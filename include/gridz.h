@@ -1,18 +1,19 @@
 /*
  * gridz: compression of scientific arrays.
  *
- * gridz_compress encodes an array to a frame, and gridz_decompress restores the array from the frame.
- * A frame is self-describing: it contains dtype, byte order, extents and codec. Every later version
- * decodes the frames of a released version. Link with -lgridz.
+ * gridz_compress_nd encodes an array to a frame, and gridz_decompress_nd restores the array from it:
  *
- *     uint64_t extents[3] = {128, 128, 128};
- *     gridz_array array = {.struct_size = sizeof array, .dtype = GRIDZ_DTYPE_F32, .rank = 3,
- *                          .extents = extents};
- *     size_t bound, frame_bytes;
- *     gridz_compress_bound(&array, NULL, &bound);
- *     void *frame = malloc(bound);
- *     if (gridz_compress(&array, data, data_bytes, frame, bound, &frame_bytes, NULL) != GRIDZ_OK)
+ *     const uint64_t extents[3] = {128, 128, 128};
+ *     size_t room = gridz_compress_bound_nd(GRIDZ_DTYPE_F32, 3, extents, "quant,abs=1e-3"), n;
+ *     void *frame = malloc(room);
+ *     if (gridz_compress_nd(frame, room, data, GRIDZ_DTYPE_F32, 3, extents, "quant,abs=1e-3", &n))
  *         fprintf(stderr, "%s\n", gridz_last_error());
+ *     gridz_decompress_nd(back, sizeof back, frame, n, GRIDZ_DTYPE_F32, 3, extents);
+ *
+ * A frame is self-describing: it contains dtype, byte order, extents and codec. Every later version
+ * decodes the frames of a released version. gridz_compress and gridz_decompress do the same with
+ * structs that also select threads, devices, byte order, fill values and the size of opaque elements.
+ * Link with -lgridz.
  *
  * gridz.h has what most programs need. Further headers have the other functions of the library:
  *
@@ -209,15 +210,15 @@
 /// `gridz_context_destroy` frees it.
 typedef struct gridz_context gridz_context;
 
+/// Element type: one of `GRIDZ_DTYPE_*`. Frames store these numbers, so they never change.
+typedef uint32_t gridz_dtype;
+
 /// Return value of a function: `GRIDZ_OK` or one of the `GRIDZ_ERROR_*` codes.
 ///
 /// 1xx: invalid call. 2xx: invalid data. 3xx: failure of the machine. 4xx: failure of another
 /// library. 9xx: defect of gridz. Later versions may add codes; handle an unknown code by its
 /// family.
 typedef int32_t gridz_status;
-
-/// Element type: one of `GRIDZ_DTYPE_*`. Frames store these numbers, so they never change.
-typedef uint32_t gridz_dtype;
 
 /// Byte order of an element: one of `GRIDZ_BYTE_ORDER_*`.
 typedef uint32_t gridz_byte_order;
@@ -240,9 +241,6 @@ typedef struct gridz_array {
     const uint64_t *extents;
 } gridz_array;
 
-/// Permitted change of the values: one of `GRIDZ_MODE_*`.
-typedef uint32_t gridz_mode;
-
 /// How to compress and decompress. Zero in all fields except `struct_size` selects the defaults. So
 /// does NULL in place of the struct.
 typedef struct gridz_options {
@@ -251,24 +249,14 @@ typedef struct gridz_options {
     /// Threads and memory. NULL = the worker threads of the process, and no memory limit. The
     /// context must outlive the call. Several calls may share it concurrently.
     const struct gridz_context *context;
-    /// Name of a codec that `gridz_codec_info` lists, or a whole request in text form. NULL = the
+    /// Request in text form: a codec that `gridz_codec_info` lists, then a mode with its value, a
+    /// level by name or number, and parameters of the codec: `"lorenzo"`, `"lorenzo,level=dense"`,
+    /// `"quant,abs=1e-3,level=fast"`. `gridz_request_text` makes this text from numbers. NULL = the
     /// default lossless codec of this version. Read during the call only.
     ///
-    /// A request in text form contains the codec, a mode with its value, and a level by number or
-    /// name: `"lorenzo,level=dense"` or, for a codec with an error bound,
-    /// `"NAME,abs=1e-3,level=2"`. `mode`, `level` and `value` must then be 0.
-    ///
-    /// A frame identifies its codec, so `gridz_decompress` validates `codec`, `mode`, `level` and
-    /// `value` but does not need them. `gridz_decompress_async` needs them.
-    const char *codec;
-    /// Permitted change of the values. `gridz_codec_info` lists the modes of each codec.
-    gridz_mode mode;
-    /// Level of the codec. 0 = its default; codecs without levels accept only 0. `gridz_codec_info`
-    /// lists the other levels.
-    uint32_t level;
-    /// The number that belongs to `mode`. It is 0 for `GRIDZ_MODE_LOSSLESS` and
-    /// `GRIDZ_MODE_EXPERT`. The parameters of expert mode are given in text form, in `codec`.
-    double value;
+    /// A frame identifies its codec, so `gridz_decompress` checks this text but does not need it.
+    /// `gridz_decompress_async` needs it.
+    const char *request;
     /// 0 or `GRIDZ_FLAG_SKIP_CHECKSUM`.
     uint64_t flags;
     /// Fill values, which mark elements without data, such as -999. They are `n_fill_values`
@@ -397,9 +385,58 @@ typedef struct gridz_codec {
     uint32_t reserved;
 } gridz_codec;
 
+/// Permitted change of the values: one of `GRIDZ_MODE_*`. In a request in text form a mode is written
+/// with its value: `abs=1e-3`, `rel=1e-4`, `rate=8`, `precision=12`, `pwrel=1e-3`, `rms=1e-3`,
+/// `expert`. Without a mode, a request is lossless.
+typedef uint32_t gridz_mode;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+/// Returns the destination size that is always enough for `gridz_compress_nd` with the same array
+/// and request: a multiple of 16, in bytes.
+///
+/// Returns 0 after an error, and `gridz_last_error` returns the text.
+size_t gridz_compress_bound_nd(gridz_dtype dtype,
+                               uint32_t rank,
+                               const uint64_t *extents,
+                               const char *request);
+
+/// Compresses an array of numbers into one self-describing frame: `gridz_compress` without structs.
+///
+/// `src` is the array of `rank` `extents`, contiguous, in C order and in the byte order of this
+/// machine. `dst` has `dst_capacity` bytes, at least the size that `gridz_compress_bound_nd`
+/// returns. Writes the frame to the start of `dst` and its length in bytes to `*dst_bytes`.
+///
+/// `request` is a text such as `"lorenzo"`, `"lorenzo,level=dense"` or `"quant,abs=1e-3"`; see
+/// `gridz_options`. NULL = the default lossless codec.
+///
+/// Errors: those of `gridz_compress`.
+gridz_status gridz_compress_nd(void *dst,
+                               size_t dst_capacity,
+                               const void *src,
+                               gridz_dtype dtype,
+                               uint32_t rank,
+                               const uint64_t *extents,
+                               const char *request,
+                               size_t *dst_bytes);
+
+/// Decompresses one frame into an array whose type and extents the caller knows: `gridz_decompress`
+/// without structs.
+///
+/// `frame` is exactly one frame of `frame_bytes` bytes. Writes the array to the start of `dst`, which
+/// has `dst_capacity` bytes. The frame must contain an array of `dtype`, `rank` and `extents` in the
+/// byte order of this machine. `gridz_inspect` describes the array of an unknown frame.
+///
+/// Errors: those of `gridz_decompress`; `INVALID_ARGUMENT` if the frame contains another array.
+gridz_status gridz_decompress_nd(void *dst,
+                                 size_t dst_capacity,
+                                 const void *frame,
+                                 size_t frame_bytes,
+                                 gridz_dtype dtype,
+                                 uint32_t rank,
+                                 const uint64_t *extents);
 
 /// Computes the destination size that is always enough to compress an array, whatever its values.
 ///
@@ -559,6 +596,27 @@ const char *gridz_codec_name(size_t index);
 ///
 /// Errors: `INVALID_ARGUMENT`.
 gridz_status gridz_codec_info(size_t index, struct gridz_codec *codec);
+
+/// Makes a request in text form from its parts, for `gridz_options.request` and `gridz_compress_nd`.
+///
+/// `codec` is the name of a codec, or NULL for the default one. `mode` is one of `GRIDZ_MODE_*` and
+/// `value` the number that belongs to it: 0 for `GRIDZ_MODE_LOSSLESS` and `GRIDZ_MODE_EXPERT`.
+/// `level` is one of the numbers that `gridz_codec_info` lists; 0 = the default. Parameters of the
+/// codec and fill values may be appended to the text: `",layers=3,fill=-999"`.
+///
+/// Writes the text and a terminating 0 byte to `text`, which has room for `capacity` bytes; 64 are
+/// always enough. Sets `*text_bytes` to the number of bytes, the 0 byte included. `text_bytes` may be
+/// NULL.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for a codec, mode or level that this version lacks,
+/// `DST_TOO_SMALL` with the needed bytes in `*text_bytes`.
+gridz_status gridz_request_text(const char *codec,
+                                gridz_mode mode,
+                                double value,
+                                uint32_t level,
+                                char *text,
+                                size_t capacity,
+                                size_t *text_bytes);
 
 /// Converts a request in text form, such as `"lorenzo,level=dense"` or `"quant,abs=1e-3"`, to
 /// cd_values for `H5Pset_filter`, h5repack's UD and `nc_def_var_filter`.

@@ -1,7 +1,7 @@
 // gridz for C++17: wraps the functions of gridz.h with types, containers and exceptions.
 //
 //     std::vector<float> field(64 * 128 * 128);
-//     gridz::Frame frame = gridz::compress(field, {64, 128, 128});
+//     gridz::Frame frame = gridz::compress(field, {64, 128, 128}, "quant,abs=1e-3");
 //     std::vector<float> back = gridz::decompress<float>(frame);
 //
 // Extents are in elements, slowest-varying first. Several threads may call all functions at the
@@ -120,19 +120,28 @@ private:
     std::unique_ptr<gridz_context, End> context_;
 };
 
-// How to compress and decompress. The default is that of the library: lossless and fast.
+// Makes a request in text form from its parts: the name of a codec, a mode with its value, and the
+// number of a level (0 = the codec's default). Parameters and fill values may be appended to it.
+inline std::string request(const std::string &codec, gridz_mode mode = GRIDZ_MODE_LOSSLESS, double value = 0,
+                           std::uint32_t level = 0)
+{
+    char text[256];
+    check(gridz_request_text(codec.c_str(), mode, value, level, text, sizeof text, nullptr));
+    return text;
+}
+
+// How to compress and decompress. The default is that of the library: lossless and fast. A request in
+// text form converts to Options: gridz::compress(field, extents, "quant,abs=1e-3").
 struct Options {
-    // Name of the codec, or a whole request in text form, such as "lorenzo,level=dense"; nullptr = the default codec.
-    // Must outlive the call.
-    const char *codec = nullptr;
-    // 0 = the codec's default.
-    std::uint32_t level = 0;
+    Options() = default;
+    Options(std::string text) : request(std::move(text)) {}
+    Options(const char *text) : request(text) {}
+
+    // Request in text form, such as "lorenzo,level=dense"; empty = the default codec.
+    std::string request;
     const Context *context = nullptr;
     // Decompress without verifying checksums.
     bool skip_checksum = false;
-    // Permitted change of the values, and the number that belongs to it.
-    gridz_mode mode = GRIDZ_MODE_LOSSLESS;
-    double value = 0;
     // Fill values, which mark elements without data: `n_fill_values` consecutive elements of the
     // array's type, which must outlive the call. nullptr = none. `n_fill_values` 0 = one. Lossless
     // codecs ignore them.
@@ -143,14 +152,12 @@ struct Options {
     const void *valid_min = nullptr;
     const void *valid_max = nullptr;
 
+    // The struct of the C API, valid while this object lives.
     gridz_options c() const noexcept
     {
         gridz_options options{};
         options.struct_size = sizeof options;
-        options.codec = codec;
-        options.level = level;
-        options.mode = mode;
-        options.value = value;
+        options.request = request.empty() ? nullptr : request.c_str();
         options.context = context ? context->get() : nullptr;
         options.flags = skip_checksum ? GRIDZ_FLAG_SKIP_CHECKSUM : 0;
         options.fill_value = fill_value;

@@ -228,7 +228,7 @@ static void take(Halo *halo, char *ghosts)
 
 static void measure(const char *name, const char *codec, Halo *halo, char *slab, size_t slab_bytes)
 {
-    halo->options = (gridz_options){.struct_size = sizeof halo->options, .codec = codec};
+    halo->options = (gridz_options){.struct_size = sizeof halo->options, .request = codec};
     GRIDZ(gridz_compress_bound(&halo->block, &halo->options, &halo->slot));
     GRIDZ(gridz_packed_bound(&halo->block, halo->n, &halo->capacity));
     GRIDZ(gridz_async_workspace_bytes(&halo->block, halo->n, stream, &halo->options, &halo->workspace_bytes));

@@ -88,7 +88,7 @@ fn clean(program: &Path) -> Command {
 fn the_c_test_passes_under_sanitizers() {
     let program = compile("tests/c_abi/test_gridz.c");
     let printed = succeed(&mut clean(&program));
-    assert!(printed.ends_with("all 24 tests of the C API passed\n"), "{printed}");
+    assert!(printed.ends_with("all 26 tests of the C API passed\n"), "{printed}");
 
     let printed = succeed(clean(&program).arg("bad-env").env("GRIDZ_THREADS", "many"));
     assert_eq!(printed, "bad-env: ok\n");
@@ -237,7 +237,8 @@ fn no_c_function_lacks_its_guard() {
                 body.lines().map(str::trim).filter(|line| !line.starts_with("//") && !line.is_empty()).collect();
             let code = code.join("\n");
             let call = code.strip_suffix(';').unwrap_or(&code);
-            let guarded = ["guard(", "guard_or(", "guard_text("].iter().any(|guard| call.starts_with(guard));
+            let guarded =
+                ["guard(", "guard_or(", "guard_size(", "guard_text("].iter().any(|guard| call.starts_with(guard));
             assert!(guarded && closes_at_its_end(call), "{name} is not one call of a guard:\n{code}");
             found.insert(name.to_owned());
         }

@@ -141,7 +141,7 @@ static void test_misaligned(void)
 {
     static const char *const CODECS[] = {"lorenzo", "ndzip", "stored"};
     for (size_t i = 0; i < COUNT(CODECS); i++) {
-        const gridz_options options = {.struct_size = sizeof options, .codec = CODECS[i]};
+        const gridz_options options = {.struct_size = sizeof options, .request = CODECS[i]};
         size_t bound = 0, n_bytes = 0, expected_bytes = 0;
         unsigned char *expected = compressed(&small_array, small, sizeof small, &expected_bytes, &options);
         CHECK_OK(gridz_compress_bound(&small_array, &options, &bound));
@@ -533,7 +533,7 @@ static void test_struct_sizes(void)
     /* Programs were compiled with these sizes: a struct may only grow at its end. */
     if (sizeof(void *) == 8) {
         CHECK(sizeof(gridz_array) == 32 && offsetof(gridz_array, extents) == 24);
-        CHECK(sizeof(gridz_options) == 80 && offsetof(gridz_options, fill_value) == 48);
+        CHECK(sizeof(gridz_options) == 64 && offsetof(gridz_options, fill_value) == 32);
         CHECK(sizeof(gridz_context_options) == 24 && offsetof(gridz_context_options, memory_limit) == 16);
         CHECK(sizeof(gridz_frame_info) == 328 && offsetof(gridz_frame_info, bound) == 320);
         CHECK(sizeof(gridz_block_counts) == 104 && offsetof(gridz_block_counts, exact) == 96);
@@ -641,53 +641,42 @@ static void test_options(void)
     gridz_frame_info info = {.struct_size = sizeof info};
 
     /* NULL and all zero are the same: the default codec, here by its name. */
-    const char *const names[] = {NULL, "lorenzo"};
+    const char *const names[] = {NULL, "lorenzo", "lorenzo,level=fast", " lorenzo "};
     for (size_t i = 0; i < COUNT(names); i++) {
-        options.codec = names[i];
+        options.request = names[i];
         CHECK_OK(with_options(&options));
         unsigned char *frame = compressed(&small_array, small, sizeof small, &n_bytes, &options);
         CHECK(n_bytes == small_frame_bytes && memcmp(frame, small_frame, n_bytes) == 0);
         free(frame);
     }
-    options.codec = "stored";
+    options.request = "stored";
     CHECK_OK(with_options(&options));
     unsigned char *frame = compressed(&small_array, small, sizeof small, &n_bytes, &options);
     CHECK_OK(gridz_inspect(frame, n_bytes, &info));
     CHECK(strcmp(info.codec_name, "stored") == 0 && n_bytes == sizeof small + header_bytes(3));
     free(frame);
 
-    options.codec = "nosuch";
+    options.request = "nosuch";
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "codec \"nosuch\"");
-    options.codec = "";
+    options.request = "";
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "codec \"\"");
-    options.codec = "\xff\xfe";
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "ndzip");
-    options = defaults;
-    options.level = 2;
+    options.request = ",level=1";
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 ndzip");
+    options.request = "lorenzo,\xff";
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "not valid UTF-8 from byte 8 on");
+    options.request = "lorenzo,level=2";
     CHECK_OK(with_options(&options));
-    options.level = 4;
+    options.request = "lorenzo,level=4";
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "its levels are 1 fast, 2 dense, 3 max");
-    options.level = UINT32_MAX;
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "its levels are 1 fast, 2 dense, 3 max");
-    options.codec = "ndzip";
-    options.level = 1;
+    options.request = "lorenzo,level=most";
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 fast, 2 dense, 3 max");
+    options.request = "lorenzo,lvl=1";
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "level=fast|dense|max");
+    options.request = "ndzip,level=1";
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "ndzip has no levels");
-
-    options = defaults;
-    options.mode = GRIDZ_MODE_ABS;
-    options.value = 0.5;
+    options.request = "lorenzo,abs=.5";
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "lorenzo: use mode 0, lossless; it has no mode 1, abs");
-    for (uint32_t mode = GRIDZ_MODE_REL; mode <= GRIDZ_MODE_EXPERT; mode++) {
-        options.mode = mode;
-        CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "lorenzo: use mode 0, lossless");
-    }
-    options.mode = GRIDZ_MODE_EXPERT + 1;
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "there is no mode 8");
-    options = defaults;
-    options.value = 1e-300; /* so small that only the exact values meet it */
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "the value must be 0");
-    options.value = NAN;
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "the value must be 0");
+
     options = defaults;
     options.flags = 2;
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "flags");
@@ -703,7 +692,7 @@ static void test_fill_values(void)
 {
     const char *const names[] = {NULL, "stored", "ndzip", "lorenzo,level=dense", "ndzip,fill=-999", "lorenzo,fill=1e20"};
     for (size_t i = 0; i < COUNT(names); i++) {
-        const gridz_options without = {.struct_size = sizeof without, .codec = names[i]};
+        const gridz_options without = {.struct_size = sizeof without, .request = names[i]};
         gridz_options with = without;
         with.fill_value = (const void *)(uintptr_t)8;
         size_t n = 0, n_with = 0;
@@ -714,36 +703,122 @@ static void test_fill_values(void)
         free(frame);
         free(same);
     }
-    const gridz_options wrong = {.struct_size = sizeof wrong, .codec = "lorenzo,fill=none"};
+    const gridz_options wrong = {.struct_size = sizeof wrong, .request = "lorenzo,fill=none"};
     CHECK_FAILS(with_options(&wrong), GRIDZ_ERROR_INVALID_ARGUMENT, "is not valid; give a number, such as fill=-999");
 }
 
-static void test_options_in_text(void)
+/* Text from numbers: every codec with every level and mode that it lists. */
+static void test_request_text(void)
 {
-    gridz_options in_numbers = {.struct_size = sizeof in_numbers, .level = 2};
-    gridz_options in_text = {.struct_size = sizeof in_text, .codec = "lorenzo,level=dense"};
-    size_t n = 0, n_text = 0;
-    unsigned char *frame = compressed(&small_array, small, sizeof small, &n, &in_numbers);
-    unsigned char *same = compressed(&small_array, small, sizeof small, &n_text, &in_text);
-    CHECK(n == n_text && memcmp(frame, same, n) == 0);
-    CHECK_OK(with_options(&in_text));
-    free(frame);
-    free(same);
+    char text[64];
+    size_t n = 0;
+    for (size_t i = 0; i < gridz_codec_count(); i++) {
+        gridz_codec codec = {.struct_size = sizeof codec};
+        CHECK_OK(gridz_codec_info(i, &codec));
+        for (uint32_t mode = GRIDZ_MODE_LOSSLESS; mode <= GRIDZ_MODE_EXPERT; mode++) {
+            const double value = mode == GRIDZ_MODE_LOSSLESS || mode == GRIDZ_MODE_EXPERT ? 0
+                                 : mode == GRIDZ_MODE_RATE || mode == GRIDZ_MODE_PRECISION ? 8
+                                                                                           : 1.2345678901234567e-300;
+            for (uint32_t level = 0; level < 4; level++) {
+                gridz_status status = gridz_request_text(codec.name, mode, value, level, text, sizeof text, &n);
+                if (status == GRIDZ_OK) {
+                    CHECK(codec.modes & 1u << mode);
+                    CHECK(n == strlen(text) + 1 && n <= sizeof text && strstr(text, codec.name) == text);
+                    const gridz_options options = {.struct_size = sizeof options, .request = text};
+                    CHECK_OK(gridz_compress_bound(&small_array, &options, &n));
+                } else {
+                    CHECK(status == GRIDZ_ERROR_UNSUPPORTED_JOB && (level > 0 || !(codec.modes & 1u << mode)));
+                }
+            }
+        }
+    }
+    CHECK_OK(gridz_request_text("quant", GRIDZ_MODE_ABS, 1e-3, 2, text, sizeof text, NULL));
+    CHECK(strcmp(text, "quant,abs=1e-3,level=dense") == 0);
+    CHECK_OK(gridz_request_text(NULL, GRIDZ_MODE_LOSSLESS, 0, 0, text, sizeof text, &n));
+    CHECK(strcmp(text, "lorenzo,level=fast") == 0 && n == sizeof "lorenzo,level=fast");
+    n = 77;
+    CHECK_FAILS(gridz_request_text(NULL, GRIDZ_MODE_LOSSLESS, 0, 0, text, 18, &n), GRIDZ_ERROR_DST_TOO_SMALL, "19 are needed");
+    CHECK(n == 19);
+    CHECK_FAILS(gridz_request_text("quant", GRIDZ_MODE_ABS, -1, 0, text, sizeof text, &n), GRIDZ_ERROR_INVALID_ARGUMENT,
+                "a finite number above 0");
+    CHECK_FAILS(gridz_request_text("quant", 99, 1, 0, text, sizeof text, &n), GRIDZ_ERROR_INVALID_ARGUMENT, "no mode 99");
+    CHECK_FAILS(gridz_request_text("lorenzo", 0, 0, UINT32_MAX, text, sizeof text, &n), GRIDZ_ERROR_UNSUPPORTED_JOB,
+                "its levels are");
+    CHECK_FAILS(gridz_request_text("\xff", 0, 0, 0, text, sizeof text, &n), GRIDZ_ERROR_INVALID_ARGUMENT, "not valid UTF-8");
+    CHECK_FAILS(gridz_request_text(NULL, 0, 0, 0, NULL, sizeof text, &n), GRIDZ_ERROR_INVALID_ARGUMENT, "text is NULL");
+}
 
-    in_text.level = 2;
-    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_INVALID_ARGUMENT, "leave mode, value and level 0");
-    in_text.level = 0;
-    in_text.codec = "lorenzo,level=most";
-    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 fast, 2 dense, 3 max");
-    in_text.codec = "lorenzo,lvl=1";
-    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_INVALID_ARGUMENT, "level=fast|dense|max");
-    in_text.codec = "lorenzo,abs=.5";
-    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_UNSUPPORTED_JOB,
-                "lorenzo: use mode 0, lossless; it has no mode 1, abs");
-    in_text.codec = ",level=1";
-    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 ndzip");
-    in_text.codec = "lorenzo,\xff";
-    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_INVALID_ARGUMENT, "is unknown; allowed are");
+/* The functions without structs give the same frames as those with structs. */
+static void test_nd(void)
+{
+    static const char *const REQUESTS[] = {NULL, "lorenzo,level=dense", "quant,abs=1e-3", "stored"};
+    const uint64_t other[3] = {SMALL, SMALL, SMALL + 1};
+    static float back[SMALL * SMALL * SMALL];
+    for (size_t i = 0; i < COUNT(REQUESTS); i++) {
+        const gridz_options options = {.struct_size = sizeof options, .request = REQUESTS[i]};
+        size_t n = 0, bound = gridz_compress_bound_nd(GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS, REQUESTS[i]), expected = 0;
+        CHECK_OK(gridz_compress_bound(&small_array, &options, &expected));
+        CHECK(bound == expected && bound % 16 == 0);
+        unsigned char *same = compressed(&small_array, small, sizeof small, &expected, &options), *frame = exactly(bound);
+        CHECK_OK(gridz_compress_nd(frame, bound, small, GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS, REQUESTS[i], &n));
+        CHECK(n == expected && memcmp(frame, same, n) == 0);
+        memset(back, 0, sizeof back);
+        CHECK_OK(gridz_decompress_nd(back, sizeof back, frame, n, GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS));
+        for (size_t k = 0; k < COUNT(back); k++)
+            CHECK(fabs((double)back[k] - (double)small[k]) <= 1e-3);
+
+        CHECK_FAILS(gridz_compress_nd(frame, bound - 1, small, GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS, REQUESTS[i], &n),
+                    GRIDZ_ERROR_DST_TOO_SMALL, "");
+        CHECK(n == bound);
+        CHECK_FAILS(gridz_decompress_nd(back, sizeof back - 1, frame, expected, GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS),
+                    GRIDZ_ERROR_DST_TOO_SMALL, "");
+        CHECK_FAILS(gridz_decompress_nd(back, sizeof back, frame, expected, GRIDZ_DTYPE_I32, 3, SMALL_EXTENTS),
+                    GRIDZ_ERROR_INVALID_ARGUMENT, "float32 with the extents [20, 20, 20], not of int32");
+        CHECK_FAILS(gridz_decompress_nd(back, sizeof back, frame, expected, GRIDZ_DTYPE_F32, 3, other),
+                    GRIDZ_ERROR_INVALID_ARGUMENT, "[20, 20, 21]");
+        CHECK_FAILS(gridz_decompress_nd(back, sizeof back, frame, expected, GRIDZ_DTYPE_F32, 2, SMALL_EXTENTS),
+                    GRIDZ_ERROR_INVALID_ARGUMENT, "gridz_inspect");
+        CHECK_FAILS(gridz_decompress_nd(back, sizeof back, frame, expected - 1, GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS),
+                    GRIDZ_ERROR_TRUNCATED, "");
+        free(frame);
+        free(same);
+    }
+    gridz_array big = small_array;
+    big.byte_order = GRIDZ_BYTE_ORDER_BIG;
+    size_t n = 0;
+    unsigned char *frame = compressed(&big, small, sizeof small, &n, NULL);
+    CHECK_FAILS(gridz_decompress_nd(back, sizeof back, frame, n, GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS),
+                GRIDZ_ERROR_INVALID_ARGUMENT, "in the other byte order");
+    free(frame);
+    CHECK(gridz_compress_bound_nd(GRIDZ_DTYPE_OPAQUE, 3, SMALL_EXTENTS, NULL) == 0 && strstr(gridz_last_error(), "element_size"));
+    CHECK(gridz_compress_bound_nd(GRIDZ_DTYPE_F32, 3, NULL, NULL) == 0 && strstr(gridz_last_error(), "extents is NULL"));
+    CHECK(gridz_compress_bound_nd(GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS, "zip") == 0 && strstr(gridz_last_error(), "zip"));
+    CHECK_FAILS(gridz_compress_nd(back, sizeof back, NULL, GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS, NULL, &n),
+                GRIDZ_ERROR_INVALID_ARGUMENT, "src is NULL");
+    CHECK_FAILS(gridz_compress_nd(back, sizeof back, small, GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS, NULL, NULL),
+                GRIDZ_ERROR_INVALID_ARGUMENT, "dst_bytes is NULL");
+    CHECK_FAILS(gridz_compress_nd(small, sizeof small, small, GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS, NULL, &n),
+                GRIDZ_ERROR_INVALID_ARGUMENT, "overlap");
+}
+
+/* Bounds are multiples of 16: slots of this size are aligned. */
+static void test_bounds(void)
+{
+    static const char *const REQUESTS[] = {"stored", "ndzip", "lorenzo", "lorenzo,level=max", "quant,abs=1e-3", "zfp,rate=7",
+                                           "multigrid,abs=1e-3", "huffman", "cci"};
+    for (size_t i = 0; i < COUNT(REQUESTS); i++)
+        for (uint64_t n = 0; n < 40; n += 3)
+            for (size_t t = 0; t < COUNT(DTYPES); t++) {
+                const uint64_t extents[2] = {n, 7};
+                const size_t bound = gridz_compress_bound_nd(DTYPES[t].dtype, 2, extents, REQUESTS[i]);
+                if (bound == 0)
+                    CHECK(strstr(gridz_last_error(), "supports only") || strstr(gridz_last_error(), "support"));
+                CHECK(bound % 16 == 0);
+                const gridz_array array = describe(DTYPES[t].dtype, 2, extents);
+                size_t packed = 1;
+                CHECK_OK(gridz_packed_bound(&array, (size_t)n, &packed));
+                CHECK(packed % 16 == 0);
+            }
 }
 
 static void test_codecs(void)
@@ -756,25 +831,23 @@ static void test_codecs(void)
         CHECK(codec.struct_size == sizeof codec && codec.reserved == 0 && strlen(codec.description) > 10);
         CHECK((codec.backends & GRIDZ_BACKEND_CPU) && codec.backends < 4);
         CHECK((i == 0) == (strcmp(codec.name, "stored") == 0));
-        /* Every listed level and mode can be requested, by text and by number. */
-        gridz_options options = {.struct_size = sizeof options, .codec = codec.name};
+        /* Every listed level can be requested, by name and by number. */
         CHECK(codec.modes != 0 && codec.dtypes != 0);
         const char *mode = "";
         if (!(codec.modes & 1u << GRIDZ_MODE_LOSSLESS)) {
             CHECK(codec.modes & 1u << GRIDZ_MODE_ABS);
-            options.mode = GRIDZ_MODE_ABS;
-            options.value = 1e-300; /* so small that only the exact values meet it */
-            mode = ",abs=1e-300";
+            mode = ",abs=1e-300"; /* so small that only the exact values meet it */
         }
+        char text[64];
+        const gridz_options options = {.struct_size = sizeof options, .request = text};
+        snprintf(text, sizeof text, "%s%s", codec.name, mode);
         CHECK_OK(with_options(&options));
         for (uint32_t k = 0; k < codec.n_levels; k++) {
-            char text[64];
-            options.level = codec.level_numbers[k];
-            CHECK(options.level > 0);
+            CHECK(codec.level_numbers[k] > 0);
+            snprintf(text, sizeof text, "%s%s,level=%u", codec.name, mode, codec.level_numbers[k]);
             CHECK_OK(with_options(&options));
-            gridz_options in_text = {.struct_size = sizeof in_text, .codec = text};
             snprintf(text, sizeof text, "%s%s,level=%s", codec.name, mode, codec.level_names[k]);
-            CHECK_OK(with_options(&in_text));
+            CHECK_OK(with_options(&options));
         }
     }
     CHECK(gridz_codec_name(gridz_codec_count()) == NULL);
@@ -859,7 +932,7 @@ static void test_regions(void)
 
 static void test_parts(void)
 {
-    const gridz_options layered = {.struct_size = sizeof layered, .codec = "multigrid,abs=1e-3,layers=3"};
+    const gridz_options layered = {.struct_size = sizeof layered, .request = "multigrid,abs=1e-3,layers=3"};
     gridz_part_info info = {.struct_size = sizeof info}, inspected = info;
     static float part[SMALL * SMALL * SMALL];
     size_t n;
@@ -1152,6 +1225,8 @@ static int bad_environment(void)
         CHECK_BAD(gridz_compress_bound(&array, NULL, &n_bytes));
         CHECK_BAD(gridz_compress(&array, src, sizeof src, dst, sizeof dst, &n_bytes, NULL));
         CHECK_BAD(gridz_decompress(src, sizeof src, dst, sizeof dst, &n_bytes, NULL));
+        CHECK_BAD(gridz_compress_nd(dst, sizeof dst, src, GRIDZ_DTYPE_F32, 0, NULL, NULL, &n_bytes));
+        CHECK(gridz_compress_bound_nd(GRIDZ_DTYPE_F32, 0, NULL, NULL) == 0);
         CHECK_BAD(gridz_inspect(src, sizeof src, &info));
         CHECK_BAD(gridz_codec_info(0, &codec));
         CHECK_BAD(gridz_quality(&array, src, sizeof src, src, sizeof src, &report, NULL));
@@ -1199,7 +1274,9 @@ int main(int argc, char **argv)
         {"arguments of batches", test_async_arguments},
         {"struct sizes", test_struct_sizes},
         {"options", test_options},
-        {"options in text", test_options_in_text},
+        {"text of requests", test_request_text},
+        {"functions without structs", test_nd},
+        {"bounds", test_bounds},
         {"fill values", test_fill_values},
         {"codecs", test_codecs},
         {"cd_values", test_cd_values},

@@ -116,30 +116,17 @@ impl<'s> Batch<'s> {
             rank: u32::from(self.array.shape().rank()),
             extents: self.array.shape().extents().as_ptr(),
         };
-        // Only the text form can express the numbers of mode expert, and codec parameters.
-        let codec_params = registry::find(self.spec.codec()).unwrap().codec_params;
-        let has_codec_params =
-            codec_params.iter().zip(self.spec.codec_params()).any(|(param, value)| param.default != value);
-        let is_text = self.spec.mode() == Mode::Expert || has_codec_params;
-        let text = if is_text { self.spec.to_string() } else { self.spec.name().into() };
-        let codec = CString::new(text).expect("a name");
-        let missing = self.spec.missing_elements(&self.array).expect("missing elements of the array");
-        let fills: Vec<u8> = missing.fills().flatten().copied().collect();
-        let n_fills = if is_text { 0 } else { missing.fills().len() };
-        let limits =
-            missing.limits().map(|limit| limit.filter(|_| !is_text).map_or(ptr::null(), |limit| limit.as_ptr()));
+        // The text contains the missing elements, too.
+        let request = CString::new(self.spec.to_string()).expect("a request");
         let options = gridz_options {
             struct_size: size_of::<gridz_options>(),
             context: ptr::null(),
-            codec: codec.as_ptr(),
-            mode: if is_text { 0 } else { self.spec.mode().id().into() },
-            level: if is_text { 0 } else { self.spec.level().into() },
-            value: if is_text { 0.0 } else { self.spec.value() },
+            request: request.as_ptr(),
             flags,
-            fill_value: if n_fills == 0 { ptr::null() } else { fills.as_ptr().cast() },
-            n_fill_values: n_fills,
-            valid_min: limits[0].cast(),
-            valid_max: limits[1].cast(),
+            fill_value: ptr::null(),
+            n_fill_values: 0,
+            valid_min: ptr::null(),
+            valid_max: ptr::null(),
         };
         call(&raw const array, &raw const options)
     }

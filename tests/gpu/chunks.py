@@ -36,7 +36,7 @@ def pinned(n_bytes):
 
 def options(codec):
     """gridz_options for a codec."""
-    return Options(ctypes.sizeof(Options), None, codec.encode(), 0, 0, 0.0, 0, None)
+    return Options(ctypes.sizeof(Options), None, codec.encode())
 
 
 def address(memory):

@@ -27,7 +27,7 @@ class Message:
 
     def __init__(self, gridz, codec, blocks):
         self.gridz = gridz
-        self.batch = Batch(gridz, blocks, Options(sizeof(Options), None, codec.encode(), 0, 0, 0.0, 0, None))
+        self.batch = Batch(gridz, blocks, Options(sizeof(Options), None, codec.encode()))
         n = self.batch.n_chunks
         self.packed = cupy.empty(n * self.batch.slot, cupy.uint8)
         self.offsets = cupy.zeros(n + 1, cupy.uint64)

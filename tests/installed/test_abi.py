@@ -17,8 +17,7 @@ RELEASES = sorted((ROOT / "tests/abi").iterdir())
 STRUCTS = {
     "gridz_array": ["struct_size", "dtype", "byte_order", "element_size", "rank", "extents"],
     "gridz_options": [
-        "struct_size", "context", "codec", "mode", "level", "value", "flags", "fill_value", "n_fill_values",
-        "valid_min", "valid_max",
+        "struct_size", "context", "request", "flags", "fill_value", "n_fill_values", "valid_min", "valid_max",
     ],
     "gridz_codec": [
         "struct_size", "name", "description", "level_names", "level_numbers", "n_levels", "id", "modes", "dtypes",

@@ -112,9 +112,7 @@ void wrong_calls()
     MUST(status_of([&] { gridz::decompress_region<float>(frame, {0, 0, 0}, {2, 3, 5}); }) ==
          GRIDZ_ERROR_INVALID_ARGUMENT);
     MUST(status_of([&] { gridz::decompress_region<float>(frame, {0, 0}, {2, 3, 4}); }) == GRIDZ_ERROR_INVALID_ARGUMENT);
-    gridz::Options unknown;
-    unknown.codec = "zip";
-    MUST(status_of([&] { gridz::compress(values, {24}, unknown); }) == GRIDZ_ERROR_UNSUPPORTED_JOB);
+    MUST(status_of([&] { gridz::compress(values, {24}, "zip"); }) == GRIDZ_ERROR_UNSUPPORTED_JOB);
     MUST(status_of([] { gridz::Context context(5000); }) == GRIDZ_ERROR_INVALID_ARGUMENT);
     MUST(status_of([] { gridz::Info info{gridz::Frame()}; }) == GRIDZ_ERROR_TRUNCATED);
     for (std::size_t i = 0; i < frame.size(); i++) {
@@ -131,9 +129,7 @@ void regions_and_empty_arrays()
     std::vector<double> values(50 * 60);
     for (std::size_t i = 0; i < values.size(); i++)
         values[i] = std::sin(static_cast<double>(i));
-    gridz::Options dense;
-    dense.level = 2;
-    const gridz::Frame frame = gridz::compress(values, {50, 60}, dense);
+    const gridz::Frame frame = gridz::compress(values, {50, 60}, "lorenzo,level=dense");
     const std::vector<double> part = gridz::decompress_region<double>(frame, {10, 20}, {5, 7});
     for (std::size_t y = 0; y < 5; y++)
         for (std::size_t x = 0; x < 7; x++)
@@ -148,9 +144,7 @@ void parts()
     std::vector<float> values(40 * 50 * 60);
     for (std::size_t i = 0; i < values.size(); i++)
         values[i] = std::sin(1e-3f * static_cast<float>(i));
-    gridz::Options layered;
-    layered.codec = "multigrid,abs=1e-4,layers=3";
-    const gridz::Frame frame = gridz::compress(values, {40, 50, 60}, layered);
+    const gridz::Frame frame = gridz::compress(values, {40, 50, 60}, "multigrid,abs=1e-4,layers=3");
     const gridz::PartInfo coarse(frame, gridz::Detail::level(1));
     MUST((coarse.extents() == gridz::Extents{20, 25, 30}) && coarse.level() == 1 && coarse.layers() == 1);
     MUST(coarse.bound() == 64e-4 && coarse.mode() == GRIDZ_MODE_ABS && coarse.n_levels() == 6 && coarse.n_layers() == 3);
@@ -175,28 +169,21 @@ void parts()
 void requests_and_codecs()
 {
     const std::vector<float> values(5000, 1.5f);
-    gridz::Options dense;
-    dense.level = 2;
-    gridz::Options in_text;
-    in_text.codec = "lorenzo,level=dense";
-    MUST(gridz::compress(values, {5000}, in_text) == gridz::compress(values, {5000}, dense));
+    const gridz::Options dense("lorenzo,level=dense");
+    MUST(gridz::request("lorenzo", GRIDZ_MODE_LOSSLESS, 0, 2) == dense.request);
+    MUST(gridz::request("quant", GRIDZ_MODE_ABS, 1e-3) == "quant,abs=0.001,level=fast");
+    MUST(gridz::compress(values, {5000}, gridz::request("lorenzo", 0, 0, 2)) == gridz::compress(values, {5000}, dense));
     const float missing = -999;
     gridz::Options with_fill = dense;
     with_fill.fill_value = &missing;
     MUST(gridz::compress(values, {5000}, with_fill) == gridz::compress(values, {5000}, dense));
-    in_text.codec = "lorenzo,level=most";
-    MUST(status_of([&] { gridz::compress(values, {5000}, in_text); }) == GRIDZ_ERROR_UNSUPPORTED_JOB);
-    dense.mode = GRIDZ_MODE_ABS;
-    dense.value = 1e-3;
-    MUST(status_of([&] { gridz::compress(values, {5000}, dense); }) == GRIDZ_ERROR_UNSUPPORTED_JOB);
+    MUST(status_of([&] { gridz::compress(values, {5000}, "lorenzo,level=most"); }) == GRIDZ_ERROR_UNSUPPORTED_JOB);
+    MUST(status_of([&] { gridz::request("lorenzo", GRIDZ_MODE_ABS, 1e-3); }) == GRIDZ_ERROR_UNSUPPORTED_JOB);
     for (const gridz_codec &codec : gridz::codecs()) {
-        gridz::Options options;
-        options.codec = codec.name;
-        if (!(codec.modes & 1u << GRIDZ_MODE_LOSSLESS)) {
-            options.mode = GRIDZ_MODE_ABS;
-            options.value = 1e-300; // so small that only the exact values meet it
-        }
-        const gridz::Frame frame = gridz::compress(values, {5000}, options);
+        // A bound so small that only the exact values meet it.
+        const bool is_lossless = (codec.modes & 1u << GRIDZ_MODE_LOSSLESS) != 0;
+        const std::string request = codec.name + std::string(is_lossless ? "" : ",abs=1e-300");
+        const gridz::Frame frame = gridz::compress(values, {5000}, request);
         MUST(gridz::decompress<float>(frame) == values && !std::string(codec.description).empty());
     }
 }

@@ -5,13 +5,114 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use crate::arguments::{Options, deliver, read_both};
+use crate::arguments::{Options, deliver, plain_array, read_both};
 use crate::convert;
-use crate::guard::{guard, guard_or, guard_text};
+use crate::guard::{guard, guard_or, guard_size, guard_text};
 use crate::ptr::{self, Out, OutStruct};
 use crate::status::{self, gridz_status};
-use crate::types::{gridz_array, gridz_context, gridz_context_options, gridz_frame_info, gridz_options};
-use gridz_codecs::error::with_last;
+use crate::types::{
+    gridz_array, gridz_context, gridz_context_options, gridz_dtype, gridz_frame_info, gridz_options,
+};
+use gridz::Verify;
+use gridz_codecs::error::{Error, with_last};
+
+/// Returns the destination size that is always enough for `gridz_compress_nd` with the same array
+/// and request: a multiple of 16, in bytes.
+///
+/// Returns 0 after an error, and `gridz_last_error` returns the text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_compress_bound_nd(
+    dtype: gridz_dtype,
+    rank: u32,
+    extents: *const u64,
+    request: *const c_char,
+) -> usize {
+    guard_size(|| {
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
+        let (array, request) = unsafe { (plain_array(dtype, rank, extents)?, ptr::text(request)) };
+        Ok(gridz::compress_bound(&array, &convert::request(request)?)? as usize)
+    })
+}
+
+/// Compresses an array of numbers into one self-describing frame: `gridz_compress` without structs.
+///
+/// `src` is the array of `rank` `extents`, contiguous, in C order and in the byte order of this
+/// machine. `dst` has `dst_capacity` bytes, at least the size that `gridz_compress_bound_nd`
+/// returns. Writes the frame to the start of `dst` and its length in bytes to `*dst_bytes`.
+///
+/// `request` is a text such as `"lorenzo"`, `"lorenzo,level=dense"` or `"quant,abs=1e-3"`; see
+/// `gridz_options`. NULL = the default lossless codec.
+///
+/// Errors: those of `gridz_compress`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_compress_nd(
+    dst: *mut c_void,
+    dst_capacity: usize,
+    src: *const c_void,
+    dtype: gridz_dtype,
+    rank: u32,
+    extents: *const u64,
+    request: *const c_char,
+    dst_bytes: *mut usize,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
+        let (n_bytes, array, request, context) = unsafe {
+            (
+                Out::new("dst_bytes", dst_bytes)?,
+                plain_array(dtype, rank, extents)?,
+                ptr::text(request),
+                ptr::context(std::ptr::null()),
+            )
+        };
+        let request = convert::request(request)?;
+        let src_bytes = array.n_bytes() as usize;
+        // SAFETY: the same promises.
+        let (src, dst) =
+            unsafe { ptr::source_and_destination(("src", src, src_bytes), ("dst", dst, dst_capacity))? };
+        deliver(gridz::compress(&array, &request, src, dst, context), n_bytes)
+    })
+}
+
+/// Decompresses one frame into an array whose type and extents the caller knows: `gridz_decompress`
+/// without structs.
+///
+/// `frame` is exactly one frame of `frame_bytes` bytes. Writes the array to the start of `dst`, which
+/// has `dst_capacity` bytes. The frame must contain an array of `dtype`, `rank` and `extents` in the
+/// byte order of this machine. `gridz_inspect` describes the array of an unknown frame.
+///
+/// Errors: those of `gridz_decompress`; `INVALID_ARGUMENT` if the frame contains another array.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_decompress_nd(
+    dst: *mut c_void,
+    dst_capacity: usize,
+    frame: *const c_void,
+    frame_bytes: usize,
+    dtype: gridz_dtype,
+    rank: u32,
+    extents: *const u64,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
+        let (array, context, (frame, dst)) = unsafe {
+            (
+                plain_array(dtype, rank, extents)?,
+                ptr::context(std::ptr::null()),
+                ptr::source_and_destination(("frame", frame, frame_bytes), ("dst", dst, dst_capacity))?,
+            )
+        };
+        let found = gridz::inspect(frame)?.array;
+        if found != array {
+            return Err(Error::invalid(format!(
+                "the frame contains an array of {}, not of {}; pass the type and extents that gridz_inspect reports, \
+                 or use gridz_decompress",
+                convert::description(&found),
+                convert::description(&array)
+            )));
+        }
+        gridz::decompress(frame, gridz::Part::All, dst, Verify::Checksum, context).map(|_| ())
+    })
+}
 
 /// Computes the destination size that is always enough to compress an array, whatever its values.
 ///

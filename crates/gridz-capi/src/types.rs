@@ -98,7 +98,9 @@ pub type gridz_dtype = u32;
 /// Byte order of an element: one of `GRIDZ_BYTE_ORDER_*`.
 pub type gridz_byte_order = u32;
 
-/// Permitted change of the values: one of `GRIDZ_MODE_*`.
+/// Permitted change of the values: one of `GRIDZ_MODE_*`. In a request in text form a mode is written
+/// with its value: `abs=1e-3`, `rel=1e-4`, `rate=8`, `precision=12`, `pwrel=1e-3`, `rms=1e-3`,
+/// `expert`. Without a mode, a request is lossless.
 pub type gridz_mode = u32;
 
 /// Type and shape of an array in memory, which is contiguous and in C order. It has no data
@@ -131,24 +133,14 @@ pub struct gridz_options {
     /// Threads and memory. NULL = the worker threads of the process, and no memory limit. The
     /// context must outlive the call. Several calls may share it concurrently.
     pub context: *const gridz_context,
-    /// Name of a codec that `gridz_codec_info` lists, or a whole request in text form. NULL = the
+    /// Request in text form: a codec that `gridz_codec_info` lists, then a mode with its value, a
+    /// level by name or number, and parameters of the codec: `"lorenzo"`, `"lorenzo,level=dense"`,
+    /// `"quant,abs=1e-3,level=fast"`. `gridz_request_text` makes this text from numbers. NULL = the
     /// default lossless codec of this version. Read during the call only.
     ///
-    /// A request in text form contains the codec, a mode with its value, and a level by number or
-    /// name: `"lorenzo,level=dense"` or, for a codec with an error bound,
-    /// `"NAME,abs=1e-3,level=2"`. `mode`, `level` and `value` must then be 0.
-    ///
-    /// A frame identifies its codec, so `gridz_decompress` validates `codec`, `mode`, `level` and
-    /// `value` but does not need them. `gridz_decompress_async` needs them.
-    pub codec: *const c_char,
-    /// Permitted change of the values. `gridz_codec_info` lists the modes of each codec.
-    pub mode: gridz_mode,
-    /// Level of the codec. 0 = its default; codecs without levels accept only 0. `gridz_codec_info`
-    /// lists the other levels.
-    pub level: u32,
-    /// The number that belongs to `mode`. It is 0 for `GRIDZ_MODE_LOSSLESS` and
-    /// `GRIDZ_MODE_EXPERT`. The parameters of expert mode are given in text form, in `codec`.
-    pub value: f64,
+    /// A frame identifies its codec, so `gridz_decompress` checks this text but does not need it.
+    /// `gridz_decompress_async` needs it.
+    pub request: *const c_char,
     /// 0 or `GRIDZ_FLAG_SKIP_CHECKSUM`.
     pub flags: u64,
     /// Fill values, which mark elements without data, such as -999. They are `n_fill_values`
