@@ -442,7 +442,7 @@ gridz_status gridz_decompress_nd(void *dst,
 ///
 /// Sets `*bound` to the largest number of bytes that `gridz_compress` may write with these
 /// `options`, intermediate results included. It is a multiple of 16, and the smallest valid
-/// `dst_stride` of `gridz_compress_async`. The frame itself is never longer than the array plus a
+/// `frame_stride` of a `gridz_batch`. The frame itself is never longer than the array plus a
 /// header of 40 + 8 * `rank` bytes, rounded up to a multiple of 16.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`.
@@ -503,8 +503,8 @@ gridz_status gridz_decompress(const void *frame,
 ///
 /// - Both buffers in host memory: the CPU works, on the calling thread (`multigrid`: on all threads),
 ///   unless the GPU is required (`GRIDZ_BACKEND=cuda`, or the back end of the context).
-/// - Otherwise: the GPU works, in one launch. `gridz_decompress_region_async` does the same without
-///   waiting.
+/// - Otherwise: the GPU works, in one launch. `gridz_decompress_async` with a region does the same
+///   without waiting.
 ///
 /// Only the blocks that the region touches are decoded, except by `multigrid`, which decodes the whole
 /// array. The codec determines what is verified:

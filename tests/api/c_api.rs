@@ -88,7 +88,7 @@ fn clean(program: &Path) -> Command {
 fn the_c_test_passes_under_sanitizers() {
     let program = compile("tests/c_abi/test_gridz.c");
     let printed = succeed(&mut clean(&program));
-    assert!(printed.ends_with("all 26 tests of the C API passed\n"), "{printed}");
+    assert!(printed.ends_with("all 27 tests of the C API passed\n"), "{printed}");
 
     let printed = succeed(clean(&program).arg("bad-env").env("GRIDZ_THREADS", "many"));
     assert_eq!(printed, "bad-env: ok\n");

@@ -19,6 +19,10 @@ STRUCTS = {
     "gridz_options": [
         "struct_size", "context", "request", "flags", "fill_value", "n_fill_values", "valid_min", "valid_max",
     ],
+    "gridz_batch": [
+        "struct_size", "array", "n", "arrays", "array_stride", "frames", "frame_stride", "frame_bytes", "packed",
+        "packed_bytes", "offsets", "statuses", "start", "count", "workspace", "workspace_bytes", "stream", "options",
+    ],
     "gridz_codec": [
         "struct_size", "name", "description", "level_names", "level_numbers", "n_levels", "id", "modes", "dtypes",
         "backends", "reserved",

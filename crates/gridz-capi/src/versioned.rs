@@ -4,6 +4,7 @@
 
 use std::mem::MaybeUninit;
 
+use crate::batch::gridz_batch;
 use crate::cci_types::{gridz_cci_info, gridz_csr};
 use crate::hdf5_types::{gridz_h5_options, gridz_h5_part_info};
 use crate::progressive::gridz_part_info;
@@ -37,6 +38,7 @@ macro_rules! versioned {
 
 versioned! {
     gridz_array: size_of::<gridz_array>(),
+    gridz_batch: size_of::<gridz_batch>(),
     gridz_options: size_of::<gridz_options>(),
     gridz_context_options: size_of::<gridz_context_options>(),
     gridz_frame_info: 312,

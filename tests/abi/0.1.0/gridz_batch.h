@@ -12,73 +12,104 @@
 #include <stdint.h>
 #include "gridz.h"
 
+/// Many arrays of one type and shape, and their frames: the argument of the calls that process many
+/// arrays. One struct may serve all of them: each call uses the fields that its comment names, and
+/// ignores the others.
+///
+/// The caller owns all memory. It stays valid until the call returns or, for the functions named
+/// `*_async`, until the stream has completed the work. `array`, `start`, `count` and `options` are
+/// read during the call only. Memory that different fields refer to must not overlap.
+typedef struct gridz_batch {
+    /// `sizeof(gridz_batch)`.
+    size_t struct_size;
+    /// Type and shape of each array.
+    const gridz_array *array;
+    /// Number of arrays, and of frames. With 0 a call does nothing, whatever the pointers are.
+    size_t n;
+    /// The arrays: array i is at `arrays + i * array_stride`. Compression only reads them.
+    void *arrays;
+    /// Bytes from array to array, at least the size of an array. Ignored if `n` is 1.
+    size_t array_stride;
+    /// Frames in slots: frame i is at `frames + i * frame_stride`. Decompression only reads them.
+    void *frames;
+    /// Bytes from slot to slot: a multiple of 16 and at least the bound of `gridz_compress_bound`.
+    size_t frame_stride;
+    /// Length of each frame in bytes: `n` elements. Decompression only reads them.
+    size_t *frame_bytes;
+    /// Packed frames: one after the other. Each begins at the first multiple of 16 bytes after the
+    /// previous one, with zeros between them.
+    void *packed;
+    /// Bytes at `packed`.
+    size_t packed_bytes;
+    /// Offset of each packed frame in bytes, for `gridz_pack_async` and `gridz_unpack_async`.
+    size_t *offsets;
+    /// Result of each decompression, for `gridz_decompress_async`: `n` elements.
+    gridz_status *statuses;
+    /// Start of a region of each array, for `gridz_decompress_async`: one number for each axis, in
+    /// elements, slowest-varying axis first. NULL = whole arrays.
+    const uint64_t *start;
+    /// Extents of that region. NULL if `start` is NULL.
+    const uint64_t *count;
+    /// GPU memory for intermediate results, or NULL: see `gridz_compress_async`.
+    void *workspace;
+    /// Bytes at `workspace`.
+    size_t workspace_bytes;
+    /// CUDA stream of the functions named `*_async`: a `cudaStream_t` or `CUstream`. NULL = the legacy
+    /// default stream of the current CUDA context or, without one, of the context that owns `frames`.
+    void *stream;
+    /// How to compress and decompress. NULL = the defaults.
+    const gridz_options *options;
+} gridz_batch;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
 
-/// Computes the destination size that is always enough for `gridz_compress_chunks`, whatever the
-/// values.
+/// Computes the number of packed bytes that is always enough for `gridz_compress_chunks`, whatever
+/// the values and the codec.
 ///
-/// Sets `*bound` to `n_chunks` times the size of an array plus a header, rounded up to a multiple
-/// of 16.
+/// Sets `*bound` to `n` times the size of an array plus a header, rounded up to a multiple of 16.
 ///
 /// Errors: `INVALID_ARGUMENT`.
-gridz_status gridz_packed_bound(const gridz_array *array, size_t n_chunks, size_t *bound);
+gridz_status gridz_packed_bound(const gridz_array *array, size_t n, size_t *bound);
 
-/// Compresses `n_chunks` arrays of one type and shape, in parallel, into packed frames.
+/// Compresses `n` arrays of one type and shape, in parallel, into packed frames.
 ///
-/// Array i is at `src + i * src_stride`. With more than one chunk, `src_stride` is at least the
-/// size of an array; with one chunk it is ignored.
+/// Reads `array`, `n`, `arrays`, `array_stride` and `options`. Writes the frames of `gridz_compress`
+/// to `packed` and their lengths to `frame_bytes`. The offset of frame i is the sum of the preceding
+/// lengths, each rounded up to a multiple of 16. `*packed_bytes` is the end of the last frame,
+/// rounded up in the same way.
 ///
-/// Packed frames are the frames of `gridz_compress`, one after the other from the start of `dst`.
-/// Each begins at the first multiple of 16 bytes after the previous one, with zeros between them.
-/// Frame i has `frame_bytes[i]` bytes. Its offset is the sum of the preceding lengths, each rounded
-/// up to a multiple of 16. `*dst_bytes` is the end of the last frame, rounded up in the same way.
+/// `packed` has `batch->packed_bytes` bytes. `gridz_packed_bound` returns a size that is always
+/// enough; less is enough if the frames fit. After an error the contents of `packed` and
+/// `frame_bytes` are unspecified.
 ///
-/// `dst` has `dst_capacity` bytes. `gridz_packed_bound` returns a size that is always enough; less
-/// is enough if the frames fit. After an error the contents of `dst` and `frame_bytes` are
-/// unspecified.
-///
-/// `src`, `dst` or both may be memory of an NVIDIA GPU, or pinned memory. `frame_bytes` is in host
-/// memory. The caller must first wait for all work of its streams on this memory. The frames are
-/// complete when the call returns.
+/// `arrays`, `packed` or both may be memory of an NVIDIA GPU, or pinned memory. `frame_bytes` is in
+/// host memory. The caller must first wait for all work of its streams on this memory. The frames
+/// are complete when the call returns.
 ///
 /// With `GRIDZ_BACKEND=auto` a GPU processes arrays in GPU memory. If the program uses a GPU
 /// anyway, it also processes arrays when both sides are pinned. Transfers and kernels overlap, on
 /// streams that gridz owns, so pinned memory is transferred at bus speed. Threads of the context
 /// copy memory that is not pinned. On the CPU each thread compresses one chunk at a time.
 ///
-/// Errors: `INVALID_ARGUMENT`, `DST_TOO_SMALL` with the bound in `*dst_bytes`, `UNSUPPORTED_JOB`,
-/// `OUT_OF_MEMORY`, `DEVICE`.
-gridz_status gridz_compress_chunks(const gridz_array *array,
-                                   size_t n_chunks,
-                                   const void *src,
-                                   size_t src_stride,
-                                   void *dst,
-                                   size_t dst_capacity,
-                                   size_t *frame_bytes,
-                                   size_t *dst_bytes,
-                                   const gridz_options *options);
+/// Errors: `INVALID_ARGUMENT`, also for a region; `DST_TOO_SMALL` with the bound in `*packed_bytes`;
+/// `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`, `DEVICE`.
+gridz_status gridz_compress_chunks(const struct gridz_batch *batch,
+                                   size_t *packed_bytes);
 
-/// Decompresses `n_chunks` packed frames of arrays of one type and shape, in parallel.
+/// Decompresses `n` packed frames of arrays of one type and shape, in parallel.
 ///
-/// The frames are packed as `gridz_compress_chunks` writes them. Frame i has `frame_bytes[i]` bytes
-/// and begins at the first multiple of 16 bytes after the previous one. `frames` has `frames_bytes`
-/// bytes, up to a multiple of 16 after the last frame. Array i is written to `dst + i *
-/// dst_stride`, in the byte order of `array`. Frames of different codecs may be mixed; frames of
-/// one codec are fastest. Everything else is as for `gridz_compress_chunks` and `gridz_decompress`.
+/// Reads the frames that `gridz_compress_chunks` has packed: `n` frames of `frame_bytes[i]` bytes in
+/// the `packed_bytes` bytes of `packed`, up to a multiple of 16 after the last frame. Writes array i
+/// to `arrays + i * array_stride`, in the byte order of `array`. Frames of different codecs may be
+/// mixed; frames of one codec are fastest. `options->request` is checked, but not needed. Everything
+/// else is as for `gridz_compress_chunks` and `gridz_decompress`.
 ///
 /// Errors: those of `gridz_decompress`, for the first frame that cannot be decompressed;
-/// `gridz_last_error` contains its number. `INVALID_ARGUMENT` also if a frame is of another array
-/// than `array`.
-gridz_status gridz_decompress_chunks(const gridz_array *array,
-                                     size_t n_chunks,
-                                     const void *frames,
-                                     size_t frames_bytes,
-                                     const size_t *frame_bytes,
-                                     void *dst,
-                                     size_t dst_stride,
-                                     const gridz_options *options);
+/// `gridz_last_error` contains its number. `INVALID_ARGUMENT` also for a region, and if a frame is of
+/// another array than `array`.
+gridz_status gridz_decompress_chunks(const struct gridz_batch *batch);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -1,21 +1,22 @@
 /*
  * gridz_cuda.h: asynchronous calls for arrays in memory of an NVIDIA GPU.
  *
- * The asynchronous functions compress many contiguous chunks of one type and shape in GPU memory to
- * frames in slots, and decompress them, on a CUDA stream:
+ * The functions compress many contiguous arrays of one type and shape in GPU memory to frames in slots,
+ * and decompress them, on a CUDA stream:
  *
- *     gridz_compress_bound(&array, NULL, &bound);
- *     size_t slot = (bound + 15) / 16 * 16, space;
- *     gridz_async_workspace_bytes(&array, n, stream, NULL, &space);
- *     cudaMalloc(&frames, n * slot);
- *     cudaMalloc(&lengths, n * sizeof(size_t));
- *     cudaMalloc(&statuses, n * sizeof(gridz_status));
- *     cudaMalloc(&workspace, space);
- *     gridz_compress_async(&array, n, chunks, chunk_bytes, frames, slot, lengths,
- *                          workspace, space, stream, NULL);
- *     gridz_decompress_async(&array, n, frames, slot, lengths, back, chunk_bytes, statuses,
- *                            workspace, space, stream, NULL);
- *     cudaMemcpyAsync(host_statuses, statuses, n * sizeof(gridz_status), cudaMemcpyDefault, stream);
+ *     gridz_batch batch = {.struct_size = sizeof batch, .array = &array, .n = n, .stream = stream};
+ *     gridz_compress_bound(&array, NULL, &batch.frame_stride);
+ *     gridz_async_workspace_bytes(&batch, &batch.workspace_bytes);
+ *     cudaMalloc(&batch.frames, n * batch.frame_stride);
+ *     cudaMalloc((void **)&batch.frame_bytes, n * sizeof(size_t));
+ *     cudaMalloc((void **)&batch.statuses, n * sizeof(gridz_status));
+ *     cudaMalloc(&batch.workspace, batch.workspace_bytes);
+ *     batch.arrays = arrays;
+ *     batch.array_stride = array_bytes;
+ *     gridz_compress_async(&batch);
+ *     batch.arrays = back;
+ *     gridz_decompress_async(&batch);
+ *     cudaMemcpyAsync(statuses, batch.statuses, n * sizeof(gridz_status), cudaMemcpyDefault, stream);
  *     cudaStreamSynchronize(stream);
  *
  * No CUDA header is needed: a stream is passed as void *. gridz_compress and the other synchronous
@@ -36,89 +37,75 @@
 extern "C" {
 #endif // __cplusplus
 
-/// Computes the size of the GPU workspace that `gridz_compress_async`, `gridz_decompress_async` and
-/// `gridz_decompress_region_async` need.
+/// Computes the size of the GPU workspace that `gridz_compress_async` and `gridz_decompress_async`
+/// need.
 ///
-/// Sets `*bytes` to the largest workspace that any of these calls needs for `n_chunks` arrays like
-/// `array` with these `options`, on the GPU of `stream`. It may differ between GPU models. The call
-/// also loads the kernels of both directions into the stream's CUDA context, which takes a moment
-/// the first time. After that, such calls only enqueue work on a stream of that context. Call this
-/// function before a stream is captured into a CUDA graph. NULL for `stream` = the default stream
-/// of the current CUDA context or, without one, of the GPU that `gridz_compress` would choose.
+/// Reads `array`, `n`, `stream` and `options`. Sets `*bytes` to the largest workspace that any of
+/// these calls needs for such a batch, on the GPU of `stream`. It may differ between GPU models. The
+/// call also loads the kernels of both directions into the stream's CUDA context, which takes a
+/// moment the first time. After that, such calls only enqueue work on a stream of that context. Call
+/// this function before a stream is captured into a CUDA graph. NULL for `stream` = the default
+/// stream of the current CUDA context or, without one, of the GPU that `gridz_compress` would choose.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for too many chunks and for codecs without kernels
 /// (`lorenzo` at level 3), `OUT_OF_MEMORY`, `DEVICE`.
-gridz_status gridz_async_workspace_bytes(const gridz_array *array,
-                                         size_t n_chunks,
-                                         void *stream,
-                                         const gridz_options *options,
+gridz_status gridz_async_workspace_bytes(const gridz_batch *batch,
                                          size_t *bytes);
 
-/// Enqueues the compression of `n_chunks` arrays of one type and shape on a CUDA stream.
+/// Enqueues the compression of `n` arrays of one type and shape on a CUDA stream.
+///
+/// Reads `array`, `n`, `arrays`, `array_stride`, `frame_stride`, `workspace`, `workspace_bytes`,
+/// `stream` and `options`. Writes `frames` and `frame_bytes`.
 ///
 /// The call returns at once. After `gridz_async_workspace_bytes` for such arrays it never waits for
 /// the GPU and never reads GPU memory. Without that, the first call loads the kernels, which may
 /// wait. The return value reports invalid arguments. An error of the GPU itself shows up in the
 /// calls that wait for the stream.
 ///
-/// Once the stream has completed the work, frame i is at `dst + i * dst_stride` and its length in
-/// bytes is `frame_bytes[i]`. The rest of its slot is unspecified. The frames are those of
-/// `gridz_compress`: any machine decodes them.
+/// Once the stream has completed the work, frame i is in slot i and its length in bytes is
+/// `frame_bytes[i]`. The rest of its slot is unspecified. The frames are those of `gridz_compress`:
+/// any machine decodes them.
 ///
-/// All buffers are GPU memory, or managed or pinned memory that the GPU can access. They must not
-/// overlap and must stay valid until the stream has completed the work. `array` and `options` are
-/// read during the call only.
+/// All buffers are GPU memory, or managed or pinned memory that the GPU can access:
 ///
-/// - `src`: array i is at `src + i * src_stride`. With more than one chunk, `src_stride` is at
-///   least the size of an array; with one chunk it is ignored. Arrays whose elements the codec
-///   interprets (`ndzip`: `float` and `double`; `lorenzo`: all numbers) must be aligned
-///   to their element size, and so must `src_stride`. Fastest if all rows begin at multiples of 16
-///   bytes.
-/// - `dst`: slots for frames, aligned to 16 bytes. `dst_stride` is a multiple of 16 and, also with
-///   one chunk, at least the bound of `gridz_compress_bound`. The last slot needs that many bytes
-///   too.
-/// - `frame_bytes`: `n_chunks` lengths, in GPU memory, aligned to 8 bytes.
-/// - `workspace`: `workspace_bytes` bytes of GPU memory, at least the size that
-///   `gridz_async_workspace_bytes` reports. Aligned to 8 bytes, preferably 256. Calls on different
-///   streams need separate workspaces; calls on one stream may share one. With NULL and 0 gridz
-///   allocates it from its own stream-ordered memory pool, which `gridz_release_caches` describes.
-///   Pass a workspace if the stream is being captured into a CUDA graph. The graph can then be
-///   launched again with other contents of `src`.
-/// - `stream`: a `CUstream` or `cudaStream_t`. NULL = the legacy default stream of the current CUDA
-///   context or, without one, of the context that owns `dst`.
+/// - `arrays`: arrays whose elements the codec interprets (`ndzip`: `float` and `double`; `lorenzo`:
+///   all numbers) must be aligned to their element size, and so must `array_stride`. Fastest if all
+///   rows begin at multiples of 16 bytes.
+/// - `frames`: aligned to 16 bytes. The last slot needs as many bytes as the others, and so does a
+///   single slot.
+/// - `frame_bytes`: aligned to 8 bytes.
+/// - `workspace`: at least the size that `gridz_async_workspace_bytes` reports. Aligned to 8 bytes,
+///   preferably 256. Calls on different streams need separate workspaces; calls on one stream may
+///   share one. With NULL and 0 gridz allocates it from its own stream-ordered memory pool, which
+///   `gridz_release_caches` describes. Pass a workspace if the stream is being captured into a CUDA
+///   graph. The graph can then be launched again with other contents of `arrays`.
 ///
-/// With 0 chunks the call does nothing, whatever the pointers are. Arrays of a type that the codec
-/// does not encode are stored, as by `gridz_compress`.
+/// Arrays of a type that the codec does not encode are stored, as by `gridz_compress`.
 ///
-/// Errors: `INVALID_ARGUMENT`, naming the argument; `UNSUPPORTED_JOB` for too many chunks (2^31, or
+/// Errors: `INVALID_ARGUMENT`, naming the field; `UNSUPPORTED_JOB` for too many chunks (2^31, or
 /// fewer if chunks exceed 16 KiB) and for `lorenzo` at level 3, which only `gridz_compress`
 /// supports; `OUT_OF_MEMORY`; `DEVICE`, also with `GRIDZ_BACKEND=cpu`, since there is no fallback
 /// to the CPU.
-gridz_status gridz_compress_async(const gridz_array *array,
-                                  size_t n_chunks,
-                                  const void *src,
-                                  size_t src_stride,
-                                  void *dst,
-                                  size_t dst_stride,
-                                  size_t *frame_bytes,
-                                  void *workspace,
-                                  size_t workspace_bytes,
-                                  void *stream,
-                                  const gridz_options *options);
+gridz_status gridz_compress_async(const gridz_batch *batch);
 
-/// Enqueues the decompression of `n_chunks` frames of one type and shape on a CUDA stream.
+/// Enqueues the decompression of `n` frames of one type and shape on a CUDA stream.
 ///
 /// This is the counterpart of `gridz_compress_async`. Its rules for memory, alignment, `workspace`
-/// and `stream` apply here too.
+/// and `stream` apply here too. Reads `array`, `n`, `array_stride`, `frames`, `frame_stride`,
+/// `frame_bytes`, `start`, `count`, `workspace`, `workspace_bytes`, `stream` and `options`. Writes
+/// `arrays`, in the byte order of `array`, and `statuses`.
 ///
-/// - `frames`: frame i is at `frames + i * frame_stride` and has `frame_bytes[i]` bytes.
-///   `frame_stride` is a multiple of 16 and at least the bound of `gridz_compress_bound`. The last
-///   slot needs that many bytes too, because a few bytes of a slot are read even if its frame is
-///   truncated.
+/// With `start` and `count`, region i is written to `arrays + i * array_stride`, its elements
+/// contiguous in C order. `array_stride` is then at least the size of a region. One launch decodes
+/// only the blocks that the region touches. It verifies the checksums that
+/// `gridz_decompress_region` lists. So a frame may be damaged elsewhere although its status is
+/// `GRIDZ_OK`.
+///
+/// - `frames`: the last slot needs as many bytes as the others, because a few bytes of a slot are
+///   read even if its frame is truncated.
 /// - `frame_bytes`: read when the stream reaches this work. So it may be written by an earlier
-///   `gridz_compress_async` on the stream. `frames` and `frame_bytes` are never written.
-/// - `dst`: array i is written to `dst + i * dst_stride`, in the byte order of `array`.
-/// - `statuses`: `n_chunks` elements in GPU memory, aligned to 4 bytes.
+///   `gridz_compress_async` on the stream.
+/// - `statuses`: GPU memory, aligned to 4 bytes.
 ///
 /// Once the stream has completed the work, `statuses[i]` is `GRIDZ_OK`, `GRIDZ_ERROR_CORRUPT` or
 /// `GRIDZ_ERROR_TRUNCATED`. After an error the contents of array i are unspecified; the other
@@ -126,105 +113,55 @@ gridz_status gridz_compress_async(const gridz_array *array,
 ///
 /// A valid frame still counts as corrupt if `gridz_compress_async` would not make such a frame with
 /// this `array` and these `options`. Unlike in `gridz_decompress`, the codec matters here. Name it
-/// in the options if frames are stored for longer, because the default may change in a later
-/// version. Use `gridz_decompress` for frames of other arrays, codecs or versions. Also use it for
-/// packed frames, because this function expects each frame in its slot.
+/// in the request if frames are stored for longer, because the default may change in a later
+/// version. Use `gridz_decompress` for frames of other arrays, codecs or versions. Unpack packed
+/// frames first, because this function expects each frame in its slot.
 ///
 /// Untrusted input is safe. `GRIDZ_FLAG_SKIP_CHECKSUM` is respected. Fastest if all rows of the
 /// arrays begin at multiples of 8 bytes, or of 32 where possible.
 ///
-/// Errors: those of `gridz_compress_async`. A bad frame is not an error of the call.
-gridz_status gridz_decompress_async(const gridz_array *array,
-                                    size_t n_chunks,
-                                    const void *frames,
-                                    size_t frame_stride,
-                                    const size_t *frame_bytes,
-                                    void *dst,
-                                    size_t dst_stride,
-                                    gridz_status *statuses,
-                                    void *workspace,
-                                    size_t workspace_bytes,
-                                    void *stream,
-                                    const gridz_options *options);
-
-/// Enqueues the decompression of a region of each of `n_chunks` frames of one type and shape on a
-/// CUDA stream: `count` elements from `start` on, along each axis of `array`.
-///
-/// All rules of `gridz_decompress_async` apply. Region i is written to `dst + i * dst_stride`, its
-/// elements contiguous in C order. With more than one chunk, `dst_stride` is at least the size of a
-/// region. `start` and `count` have `array->rank` numbers in elements, slowest-varying axis first.
-/// They are read during the call only.
-///
-/// One launch decodes only the blocks that the region touches. It verifies the checksums that
-/// `gridz_decompress_region` lists. So a frame may be damaged elsewhere although its status is
-/// `GRIDZ_OK`.
-///
-/// Errors: those of `gridz_decompress_async`; `INVALID_ARGUMENT` if the region is not inside the
-/// array.
-gridz_status gridz_decompress_region_async(const gridz_array *array,
-                                           size_t n_chunks,
-                                           const void *frames,
-                                           size_t frame_stride,
-                                           const size_t *frame_bytes,
-                                           const uint64_t *start,
-                                           const uint64_t *count,
-                                           void *dst,
-                                           size_t dst_stride,
-                                           gridz_status *statuses,
-                                           void *workspace,
-                                           size_t workspace_bytes,
-                                           void *stream,
-                                           const gridz_options *options);
+/// Errors: those of `gridz_compress_async`; `INVALID_ARGUMENT` if the region is not inside the
+/// array. A bad frame is not an error of the call.
+gridz_status gridz_decompress_async(const gridz_batch *batch);
 
 /// Enqueues on a CUDA stream the packing of frames that `gridz_compress_async` writes to slots.
 /// Packed frames can be sent, or copied to the host, without unused bytes between them.
 ///
-/// Frame i is at `frames + i * frame_stride`, has `frame_bytes[i]` bytes, and is copied to offset
-/// `offsets[i]` of `packed`: the first multiple of 16 after the previous frame. `offsets[n_frames]`
-/// is the end of the last frame, rounded up in the same way. Gaps between frames are zeroed. Frames
-/// that do not fit in the `packed_capacity` bytes of `packed` are left out. `offsets[n_frames]` is
-/// then larger than `packed_capacity`. A length above `frame_stride` is invalid and counts as 0.
+/// Reads `n`, `frames`, `frame_stride`, `frame_bytes`, `packed_bytes` and `stream`. Writes `packed`
+/// and `offsets`.
+///
+/// Frame i is copied to offset `offsets[i]` of `packed`: the first multiple of 16 after the previous
+/// frame. `offsets[n]` is the end of the last frame, rounded up in the same way. Gaps between frames
+/// are zeroed. Frames that do not fit in the `packed_bytes` bytes of `packed` are left out.
+/// `offsets[n]` is then larger than `packed_bytes`. A length above `frame_stride` is invalid and
+/// counts as 0.
 ///
 /// The memory rules of `gridz_compress_async` apply: GPU memory, no overlaps, valid until the
 /// stream has completed the work. `frames` and `packed` are aligned to 16 bytes, and `frame_stride`
-/// is a multiple of 16. The last slot has `frame_stride` bytes too. `frame_bytes` has `n_frames`
-/// lengths and `offsets` has `n_frames` + 1 elements; both are aligned to 8 bytes, and may be
-/// pinned host memory. Only the first call of a process may wait for the GPU. With 0 frames the
-/// call does nothing and does not write `offsets`.
+/// is any multiple of 16 above 0. The last slot has `frame_stride` bytes too. `frame_bytes` has `n`
+/// and `offsets` has `n` + 1 elements; both are aligned to 8 bytes, and may be pinned host memory.
+/// Only the first call of a process may wait for the GPU. With 0 frames the call does not write
+/// `offsets`.
 ///
-/// Errors: `INVALID_ARGUMENT`, naming the argument; `UNSUPPORTED_JOB` for too many frames;
-/// `DEVICE`.
-gridz_status gridz_pack_async(size_t n_frames,
-                              const void *frames,
-                              size_t frame_stride,
-                              const size_t *frame_bytes,
-                              void *packed,
-                              size_t packed_capacity,
-                              size_t *offsets,
-                              void *stream);
+/// Errors: `INVALID_ARGUMENT`, naming the field; `UNSUPPORTED_JOB` for too many frames; `DEVICE`.
+gridz_status gridz_pack_async(const gridz_batch *batch);
 
 /// Enqueues on a CUDA stream the unpacking of packed frames into slots for
 /// `gridz_decompress_async`.
 ///
-/// This is the inverse of `gridz_pack_async`, with the same rules for memory. Frame i has
-/// `frame_bytes[i]` bytes, is at `packed + offsets[i]` and is copied to `frames + i *
-/// frame_stride`. `offsets` needs only `n_frames` elements here.
+/// This is the inverse of `gridz_pack_async`, with the same rules for memory. Reads `n`, `packed`,
+/// `packed_bytes`, `offsets`, `frame_bytes`, `frame_stride` and `stream`. Writes `frames`: frame i
+/// has `frame_bytes[i]` bytes, is at `packed + offsets[i]` and is copied to slot i. `offsets` needs
+/// only `n` elements here.
 ///
-/// Offsets and lengths may be untrusted. `lengths[i]` is set to the length of frame i. It is set to
-/// 0 if the frame does not begin at a multiple of 16, is not wholly inside the `packed_bytes` bytes
-/// of `packed` (a multiple of 16), or is longer than `frame_stride`. Pass `lengths` to
-/// `gridz_decompress_async`, which reports a frame of length 0 as truncated.
+/// Offsets and lengths may be untrusted. `lengths[i]`, in GPU memory, is set to the length of frame
+/// i. It is set to 0 if the frame does not begin at a multiple of 16, is not wholly inside the
+/// `packed_bytes` bytes of `packed` (a multiple of 16), or is longer than `frame_stride`. Pass
+/// `lengths` as `frame_bytes` to `gridz_decompress_async`, which reports a frame of length 0 as
+/// truncated.
 ///
 /// Errors: those of `gridz_pack_async`.
-gridz_status gridz_unpack_async(size_t n_frames,
-                                const void *packed,
-                                size_t packed_bytes,
-                                const size_t *offsets,
-                                const size_t *frame_bytes,
-                                void *frames,
-                                size_t frame_stride,
-                                size_t *lengths,
-                                void *stream);
+gridz_status gridz_unpack_async(const gridz_batch *batch, size_t *lengths);
 
 #ifdef __cplusplus
 }  // extern "C"
