@@ -34,7 +34,7 @@ man=$PREFIX/share/man/man3
 plugin=$PLUGINDIR/libh5gridz.so
 
 headers="gridz.h gridz_batch.h gridz_cuda.h gridz_hdf5.h gridz_hdf5_by.h gridz_progressive.h gridz_quality.h gridz_sparse.h"
-headers="$headers gridz.hpp gridz_cci.hpp gridz.f90 gridz_cci.f90 gridz_hdf5.f90 gridz_bulk.f90"
+headers="$headers gridz.hpp gridz_cci.hpp gridz_hdf5.hpp gridz.f90 gridz_cci.f90 gridz_hdf5.f90 gridz_bulk.f90"
 documents="LICENSE-MIT LICENSE-APACHE CHANGELOG.md docs/*.md docs/tutorial.ipynb docs/images/* docs/ratio-speed-*.svg docs/results/* examples/c/* examples/checkpoint/* examples/mpi/* examples/sparse/* examples/adios2/* plugin/adios2/*"
 formats="SPEC.md SPARSE.md CD_VALUES.md"
 

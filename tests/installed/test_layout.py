@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 import sys
 
 import pytest
@@ -26,6 +27,7 @@ def test_everything_has_its_place(prefix):
         "include/gridz_cuda.h",
         "include/gridz_hdf5.f90",
         "include/gridz_hdf5.h",
+        "include/gridz_hdf5.hpp",
         "include/gridz_hdf5_by.h",
         "include/gridz_progressive.h",
         "include/gridz_quality.h",
@@ -88,6 +90,11 @@ def test_manual(installed):
     functions = set().union(*(functions_of(ROOT / f"include/{name}.h") for name in HEADERS))
     assert functions and not [name for name in functions if not re.search(rf"\b{name}\b", manual.read_text())]
     assert f'"gridz {VERSION}"' in manual.read_text()
+
+
+def test_the_fortran_module_is_fresh():
+    """Its procedures for all types and ranks are generated."""
+    subprocess.run([sys.executable, ROOT / "scripts/fortran_kinds.py", "--check"], check=True)
 
 
 def test_a_stage_holds_no_trace_of_itself(tmp_path):
