@@ -34,9 +34,8 @@ use std::time::Instant;
 use driver::{Memory, Stream};
 use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
 use gridz_capi::api::gridz_last_error;
-use gridz_capi::batch::{
-    gridz_async_workspace_bytes, gridz_compress_async, gridz_decompress_async, gridz_decompress_region_async,
-};
+use gridz_capi::batch::gridz_batch;
+use gridz_capi::cuda::{gridz_async_workspace_bytes, gridz_compress_async, gridz_decompress_async};
 use gridz_capi::types::{GRIDZ_FLAG_SKIP_CHECKSUM, gridz_array, gridz_options};
 use gridz_codecs::settings::Backend;
 
@@ -87,10 +86,7 @@ fn measure(
     let options = gridz_options {
         struct_size: size_of::<gridz_options>(),
         context: ptr::null(),
-        codec: text.as_ptr(),
-        mode: 0,
-        level: 0,
-        value: 0.0,
+        request: text.as_ptr(),
         flags: 0,
         fill_value: ptr::null(),
         n_fill_values: 0,
@@ -125,36 +121,49 @@ fn measure(
         extents: shape.as_ptr(),
     };
     let stream = Stream::new();
+    let mut batch = gridz_batch {
+        struct_size: size_of::<gridz_batch>(),
+        array: &c_array,
+        n: n_chunks,
+        arrays: ptr::null_mut(),
+        array_stride: chunk_bytes,
+        frames: ptr::null_mut(),
+        frame_stride: slot,
+        frame_bytes: ptr::null_mut(),
+        packed: ptr::null_mut(),
+        packed_bytes: 0,
+        offsets: ptr::null_mut(),
+        statuses: ptr::null_mut(),
+        start: ptr::null(),
+        count: ptr::null(),
+        workspace: ptr::null_mut(),
+        workspace_bytes: 0,
+        stream: stream.raw(),
+        options: &options,
+    };
     let mut workspace_bytes = 0;
-    // SAFETY: the struct and the number are local variables.
-    checked(unsafe {
-        gridz_async_workspace_bytes(&c_array, n_chunks, stream.raw(), &options, &mut workspace_bytes)
-    })?;
+    // SAFETY: the structs and the number are local variables.
+    checked(unsafe { gridz_async_workspace_bytes(&batch, &mut workspace_bytes) })?;
     let src = Memory::of(&stream, &raw, 0);
     let frames = Memory::new(&stream, n_chunks * slot, 0);
     let lengths = Memory::new(&stream, 8 * n_chunks, 0);
     let back = Memory::new(&stream, raw.len(), 0);
     let statuses = Memory::new(&stream, 4 * n_chunks, 0);
     let workspace = Memory::new(&stream, workspace_bytes, 0);
+    batch = gridz_batch {
+        arrays: src.ptr(),
+        frames: frames.ptr(),
+        frame_bytes: lengths.ptr(),
+        statuses: statuses.ptr(),
+        workspace: workspace.ptr(),
+        workspace_bytes,
+        ..batch
+    };
 
     let compressed = time(&stream, rounds, || {
         // SAFETY: device memory of the sizes that the API requires, which outlives the stream's
         // work.
-        checked(unsafe {
-            gridz_compress_async(
-                &c_array,
-                n_chunks,
-                src.ptr(),
-                chunk_bytes,
-                frames.ptr(),
-                slot,
-                lengths.ptr(),
-                workspace.ptr(),
-                workspace_bytes,
-                stream.raw(),
-                &options,
-            )
-        })
+        checked(unsafe { gridz_compress_async(&batch) })
     });
     let (compress, submit_compress) = match compressed {
         Err(error) if error.to_string().contains("use gridz_compress") => {
@@ -173,22 +182,7 @@ fn measure(
     };
     let (decompress, submit_decompress) = time(&stream, rounds, || {
         // SAFETY: as above.
-        checked(unsafe {
-            gridz_decompress_async(
-                &c_array,
-                n_chunks,
-                frames.ptr(),
-                slot,
-                lengths.ptr(),
-                back.ptr(),
-                chunk_bytes,
-                statuses.ptr(),
-                workspace.ptr(),
-                workspace_bytes,
-                stream.raw(),
-                &options,
-            )
-        })
+        checked(unsafe { gridz_decompress_async(&gridz_batch { arrays: back.ptr(), ..batch }) })
     })?;
     if statuses.read_all().iter().any(|&byte| byte != 0) {
         return Err("a frame cannot be read".into());
@@ -225,25 +219,10 @@ fn measure(
         for (flags, checks) in [(0, "checked"), (GRIDZ_FLAG_SKIP_CHECKSUM, "unchecked")] {
             let options = gridz_options { flags, ..options };
             let (region, _) = time(&stream, rounds, || {
+                let (start, count) = (start.as_ptr(), count.as_ptr());
+                let batch = gridz_batch { arrays: back.ptr(), start, count, options: &options, ..batch };
                 // SAFETY: as above, and three numbers each for start and count.
-                checked(unsafe {
-                    gridz_decompress_region_async(
-                        &c_array,
-                        1,
-                        frames.ptr(),
-                        slot,
-                        lengths.ptr(),
-                        start.as_ptr(),
-                        count.as_ptr(),
-                        back.ptr(),
-                        0,
-                        statuses.ptr(),
-                        workspace.ptr(),
-                        workspace_bytes,
-                        stream.raw(),
-                        &options,
-                    )
-                })
+                checked(unsafe { gridz_decompress_async(&batch) })
             })?;
             if statuses.read_all().iter().any(|&byte| byte != 0) {
                 return Err("a region cannot be read".into());

@@ -1,9 +1,9 @@
-! gridz for Fortran: compresses arrays of real(4) and real(8), rank 1 to 4, to frames and restores
-! them bit for bit.
+! gridz for Fortran: compresses arrays of integers of 1, 2, 4 and 8 bytes, real(4) and real(8), rank 1
+! to 7, to frames, and restores them bit for bit or within an error bound.
 !
 !     use gridz
 !     integer(int8), allocatable :: frame(:)
-!     call gridz_compress(field, frame, status)            ! field(nx, ny, nz)
+!     call gridz_compress(field, frame, status, 'quant,abs=1e-3')   ! field(nx, ny, nz)
 !     if (status /= GRIDZ_OK) print *, gridz_message()
 !     call gridz_decompress(frame, field, status)
 !
@@ -32,7 +32,11 @@ module gridz
   integer(c_int32_t), parameter, public :: GRIDZ_ERROR_HOST = 400
   integer(c_int32_t), parameter, public :: GRIDZ_ERROR_INTERNAL = 900
 
-  integer(c_int32_t), parameter :: DTYPE_F32 = 11, DTYPE_F64 = 12
+  ! Element types of a frame, in gridz_frame_info.
+  integer(c_int32_t), parameter, public :: GRIDZ_DTYPE_OPAQUE = 0, GRIDZ_DTYPE_U8 = 1, GRIDZ_DTYPE_U16 = 2, &
+      GRIDZ_DTYPE_U32 = 3, GRIDZ_DTYPE_U64 = 4, GRIDZ_DTYPE_I8 = 5, GRIDZ_DTYPE_I16 = 6, GRIDZ_DTYPE_I32 = 7, &
+      GRIDZ_DTYPE_I64 = 8, GRIDZ_DTYPE_F16 = 9, GRIDZ_DTYPE_BF16 = 10, GRIDZ_DTYPE_F32 = 11, GRIDZ_DTYPE_F64 = 12, &
+      GRIDZ_DTYPE_C64 = 13, GRIDZ_DTYPE_C128 = 14
   integer, parameter :: MAX_RANK = 32
 
   ! Error text of the last call if this module or gridz_cci, not the library, found the error. Empty
@@ -48,23 +52,25 @@ module gridz
   end type
   type, bind(c) :: options_t
     integer(c_size_t) :: struct_size = 0
-    type(c_ptr) :: context = c_null_ptr, codec = c_null_ptr
-    integer(c_int32_t) :: mode = 0, level = 0
-    real(c_double) :: value = 0
+    type(c_ptr) :: context = c_null_ptr, request = c_null_ptr
     integer(c_int64_t) :: flags = 0
     type(c_ptr) :: fill_value = c_null_ptr
     integer(c_size_t) :: n_fill_values = 0
     type(c_ptr) :: valid_min = c_null_ptr, valid_max = c_null_ptr
   end type
-  type, bind(c) :: info_t
+
+  ! Description of a frame, as in gridz.h. extents(:rank) are in Fortran's order. gridz_codec_of(info)
+  ! returns the name of the codec. bound is the largest error of an element, NaN if there is none.
+  type, bind(c), public :: gridz_frame_info
     integer(c_size_t) :: struct_size = 0
     integer(c_int32_t) :: dtype = 0, byte_order = 0, element_size = 0, rank = 0
     integer(c_int64_t) :: extents(MAX_RANK) = 0, array_bytes = 0, frame_bytes = 0
     type(c_ptr) :: codec_name = c_null_ptr
-    integer(c_int32_t) :: codec = 0, reserved = 0
+    integer(c_int32_t) :: codec = 0, mode = 0
+    real(c_double) :: value = 0, bound = 0
   end type
 
-  ! Description of a part of a frame, as in gridz.h. extents(:rank) are in Fortran's order.
+  ! Description of a part of a frame, as in gridz_progressive.h. extents(:rank) are in Fortran's order.
   type, bind(c), public :: gridz_part_info
     integer(c_size_t) :: struct_size = 0
     integer(c_int32_t) :: rank = 0, level = 0
@@ -101,7 +107,7 @@ module gridz
       import
       type(c_ptr), value :: frame
       integer(c_size_t), value :: frame_bytes
-      type(info_t), intent(inout) :: info
+      type(gridz_frame_info), intent(inout) :: info
     end function
     integer(c_int32_t) function c_decompress_progressive(frame, frame_bytes, detail, value, dst, capacity, info, options) &
         bind(c, name='gridz_decompress_progressive')
@@ -131,21 +137,40 @@ module gridz
     end function
   end interface
 
-  ! gridz_compress(field, frame, status [, codec, level]): compresses field, a contiguous array of
-  ! real(4) or real(8), rank 1 to 4, and allocates frame. codec is the name of a codec and level its
-  ! level. Or codec is a whole request in text form, such as 'lorenzo,level=dense'. The defaults are
-  ! those of the library.
+  ! gridz_compress(field, frame, status [, request]): compresses field, a contiguous array of integers,
+  ! real(4) or real(8), rank 1 to 7, and allocates frame. request is text such as 'lorenzo,level=dense' or
+  ! 'quant,abs=1e-3'. The default is that of the library: lossless and fast.
   interface gridz_compress
-    module procedure compress_real4_1, compress_real4_2, compress_real4_3, compress_real4_4, &
-      compress_real8_1, compress_real8_2, compress_real8_3, compress_real8_4
+    module procedure compress_int8_1, compress_int8_2, compress_int8_3, compress_int8_4, &
+      compress_int8_5, compress_int8_6, compress_int8_7, &
+      compress_int16_1, compress_int16_2, compress_int16_3, compress_int16_4, &
+      compress_int16_5, compress_int16_6, compress_int16_7, &
+      compress_int32_1, compress_int32_2, compress_int32_3, compress_int32_4, &
+      compress_int32_5, compress_int32_6, compress_int32_7, &
+      compress_int64_1, compress_int64_2, compress_int64_3, compress_int64_4, &
+      compress_int64_5, compress_int64_6, compress_int64_7, &
+      compress_real4_1, compress_real4_2, compress_real4_3, compress_real4_4, &
+      compress_real4_5, compress_real4_6, compress_real4_7, &
+      compress_real8_1, compress_real8_2, compress_real8_3, compress_real8_4, &
+      compress_real8_5, compress_real8_6, compress_real8_7
   end interface
 
   ! gridz_decompress(frame, field, status): field has the type and shape of the compressed array.
   ! Another type or shape is an error, and so is a damaged frame. After such damage the contents of
   ! field are unspecified.
   interface gridz_decompress
-    module procedure decompress_real4_1, decompress_real4_2, decompress_real4_3, decompress_real4_4, &
-      decompress_real8_1, decompress_real8_2, decompress_real8_3, decompress_real8_4
+    module procedure decompress_int8_1, decompress_int8_2, decompress_int8_3, decompress_int8_4, &
+      decompress_int8_5, decompress_int8_6, decompress_int8_7, &
+      decompress_int16_1, decompress_int16_2, decompress_int16_3, decompress_int16_4, &
+      decompress_int16_5, decompress_int16_6, decompress_int16_7, &
+      decompress_int32_1, decompress_int32_2, decompress_int32_3, decompress_int32_4, &
+      decompress_int32_5, decompress_int32_6, decompress_int32_7, &
+      decompress_int64_1, decompress_int64_2, decompress_int64_3, decompress_int64_4, &
+      decompress_int64_5, decompress_int64_6, decompress_int64_7, &
+      decompress_real4_1, decompress_real4_2, decompress_real4_3, decompress_real4_4, &
+      decompress_real4_5, decompress_real4_6, decompress_real4_7, &
+      decompress_real8_1, decompress_real8_2, decompress_real8_3, decompress_real8_4, &
+      decompress_real8_5, decompress_real8_6, decompress_real8_7
   end interface
 
   ! gridz_decompress_progressive(frame, field, status, level | layers | error): decompresses a part
@@ -154,10 +179,13 @@ module gridz
   ! needed, and the shape that field must have. The rest of the frame may be missing.
   interface gridz_decompress_progressive
     module procedure progressive_real4_1, progressive_real4_2, progressive_real4_3, progressive_real4_4, &
-      progressive_real8_1, progressive_real8_2, progressive_real8_3, progressive_real8_4
+      progressive_real4_5, progressive_real4_6, progressive_real4_7, &
+      progressive_real8_1, progressive_real8_2, progressive_real8_3, progressive_real8_4, &
+      progressive_real8_5, progressive_real8_6, progressive_real8_7
   end interface
 
-  public :: gridz_compress, gridz_decompress, gridz_decompress_progressive, gridz_inspect_progressive, gridz_shape, gridz_message
+  public :: gridz_compress, gridz_decompress, gridz_decompress_progressive, gridz_inspect, gridz_inspect_progressive
+  public :: gridz_shape, gridz_codec_of, gridz_message
 
 contains
 
@@ -166,24 +194,46 @@ contains
     integer(int8), contiguous, target, intent(in) :: frame(:)
     integer(int64), allocatable, intent(out) :: extents(:)
     integer(c_int32_t), intent(out) :: status
-    type(info_t) :: info
+    type(gridz_frame_info) :: info
 
     call inspect(frame, info, status)
     if (status == GRIDZ_OK) extents = info%extents(info%rank:1:-1)
   end subroutine
 
+  ! Describes a frame from its header, which is in its first 560 bytes.
+  recursive subroutine gridz_inspect(frame, info, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    type(gridz_frame_info), intent(out) :: info
+    integer(c_int32_t), intent(out) :: status
+
+    call inspect(frame, info, status)
+    if (status == GRIDZ_OK) info%extents(:info%rank) = info%extents(info%rank:1:-1)
+  end subroutine
+
+  ! Returns the name of the codec of a frame; empty if this version of gridz lacks that codec.
+  recursive function gridz_codec_of(info) result(text)
+    type(gridz_frame_info), intent(in) :: info
+    character(:), allocatable :: text
+
+    text = ''
+    if (c_associated(info%codec_name)) text = fortran_text(info%codec_name)
+  end function
+
   ! Returns the error text of the calling thread's last failed call.
   recursive function gridz_message() result(text)
     character(:), allocatable :: text
+
+    text = trim(gridz_found)
+    if (text == '') text = fortran_text(c_last_error())
+  end function
+
+  ! Converts a text of the library.
+  recursive function fortran_text(start) result(text)
+    type(c_ptr), intent(in) :: start
+    character(:), allocatable :: text
     character(kind=c_char), pointer :: chars(:)
-    type(c_ptr) :: start
     integer :: i
 
-    if (gridz_found /= '') then
-      text = trim(gridz_found)
-      return
-    end if
-    start = c_last_error()
     call c_f_pointer(start, chars, [c_strlen(start)])
     allocate (character(size(chars)) :: text)
     do i = 1, size(chars)
@@ -193,7 +243,7 @@ contains
 
   recursive subroutine inspect(frame, info, status)
     integer(int8), contiguous, target, intent(in) :: frame(:)
-    type(info_t), intent(out) :: info
+    type(gridz_frame_info), intent(out) :: info
     integer(c_int32_t), intent(out) :: status
 
     gridz_found = ''
@@ -202,15 +252,14 @@ contains
   end subroutine
 
   ! Compresses the array at `data`; `extents` are in Fortran's order.
-  recursive subroutine compress(data, dtype, element_bytes, extents, frame, status, codec, level)
+  recursive subroutine compress(data, dtype, element_bytes, extents, frame, status, request)
     type(c_ptr), intent(in) :: data
     integer(c_int32_t), intent(in) :: dtype
     integer(c_size_t), intent(in) :: element_bytes
     integer(c_int64_t), intent(in) :: extents(:)
     integer(int8), allocatable, target, intent(out) :: frame(:)
     integer(c_int32_t), intent(out) :: status
-    character(*), intent(in), optional :: codec
-    integer, intent(in), optional :: level
+    character(*), intent(in), optional :: request
     character(kind=c_char), allocatable, target :: text(:)
     integer(c_int64_t), target :: reversed(size(extents))
     integer(int8), allocatable, target :: room(:)
@@ -226,11 +275,10 @@ contains
     array%rank = size(extents)
     array%extents = c_loc(reversed)
     options%struct_size = c_sizeof(options)
-    if (present(codec)) then
-      text = transfer(trim(codec)//c_null_char, [c_null_char])
-      options%codec = c_loc(text)
+    if (present(request)) then
+      text = transfer(trim(request)//c_null_char, [c_null_char])
+      options%request = c_loc(text)
     end if
-    if (present(level)) options%level = int(level, c_int32_t)
     status = c_bound(array, options, bound)
     if (status /= GRIDZ_OK) return
     allocate (room(bound), stat=failed)
@@ -250,7 +298,7 @@ contains
     integer(c_size_t), intent(in) :: element_bytes
     integer(c_int64_t), intent(in) :: extents(:)
     integer(c_int32_t), intent(out) :: status
-    type(info_t) :: info
+    type(gridz_frame_info) :: info
     type(options_t) :: options
     integer(c_size_t) :: n_bytes
 
@@ -290,7 +338,7 @@ contains
     integer(c_int32_t), intent(out) :: status
     integer, intent(in), optional :: level, layers
     real(c_double), intent(in), optional :: error
-    type(info_t) :: array
+    type(gridz_frame_info) :: array
     type(gridz_part_info) :: info
     type(options_t) :: options
     integer(c_int32_t) :: detail
@@ -359,135 +407,637 @@ contains
     native_order = merge(1, 2, transfer(1, 0_int8) == 1_int8)
   end function
 
-  ! The specific procedures of the generic names. An argument of assumed rank would make one
-  ! procedure enough for all ranks, but many compilers on clusters do not support it yet.
+  ! The specific procedures of the generic names.
+  ! Generated by scripts/fortran_kinds.py up to the end; do not edit.
 
-  subroutine compress_real4_1(field, frame, status, codec, level)
+  subroutine compress_int8_1(field, frame, status, request)
+    integer(c_int8_t), contiguous, target, intent(in) :: field(:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I8, 1_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int8_2(field, frame, status, request)
+    integer(c_int8_t), contiguous, target, intent(in) :: field(:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I8, 1_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int8_3(field, frame, status, request)
+    integer(c_int8_t), contiguous, target, intent(in) :: field(:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I8, 1_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int8_4(field, frame, status, request)
+    integer(c_int8_t), contiguous, target, intent(in) :: field(:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I8, 1_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int8_5(field, frame, status, request)
+    integer(c_int8_t), contiguous, target, intent(in) :: field(:,:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I8, 1_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int8_6(field, frame, status, request)
+    integer(c_int8_t), contiguous, target, intent(in) :: field(:,:,:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I8, 1_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int8_7(field, frame, status, request)
+    integer(c_int8_t), contiguous, target, intent(in) :: field(:,:,:,:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I8, 1_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int16_1(field, frame, status, request)
+    integer(c_int16_t), contiguous, target, intent(in) :: field(:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I16, 2_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int16_2(field, frame, status, request)
+    integer(c_int16_t), contiguous, target, intent(in) :: field(:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I16, 2_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int16_3(field, frame, status, request)
+    integer(c_int16_t), contiguous, target, intent(in) :: field(:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I16, 2_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int16_4(field, frame, status, request)
+    integer(c_int16_t), contiguous, target, intent(in) :: field(:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I16, 2_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int16_5(field, frame, status, request)
+    integer(c_int16_t), contiguous, target, intent(in) :: field(:,:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I16, 2_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int16_6(field, frame, status, request)
+    integer(c_int16_t), contiguous, target, intent(in) :: field(:,:,:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I16, 2_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int16_7(field, frame, status, request)
+    integer(c_int16_t), contiguous, target, intent(in) :: field(:,:,:,:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I16, 2_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int32_1(field, frame, status, request)
+    integer(c_int32_t), contiguous, target, intent(in) :: field(:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I32, 4_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int32_2(field, frame, status, request)
+    integer(c_int32_t), contiguous, target, intent(in) :: field(:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I32, 4_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int32_3(field, frame, status, request)
+    integer(c_int32_t), contiguous, target, intent(in) :: field(:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I32, 4_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int32_4(field, frame, status, request)
+    integer(c_int32_t), contiguous, target, intent(in) :: field(:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I32, 4_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int32_5(field, frame, status, request)
+    integer(c_int32_t), contiguous, target, intent(in) :: field(:,:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I32, 4_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int32_6(field, frame, status, request)
+    integer(c_int32_t), contiguous, target, intent(in) :: field(:,:,:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I32, 4_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int32_7(field, frame, status, request)
+    integer(c_int32_t), contiguous, target, intent(in) :: field(:,:,:,:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I32, 4_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int64_1(field, frame, status, request)
+    integer(c_int64_t), contiguous, target, intent(in) :: field(:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I64, 8_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int64_2(field, frame, status, request)
+    integer(c_int64_t), contiguous, target, intent(in) :: field(:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I64, 8_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int64_3(field, frame, status, request)
+    integer(c_int64_t), contiguous, target, intent(in) :: field(:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I64, 8_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int64_4(field, frame, status, request)
+    integer(c_int64_t), contiguous, target, intent(in) :: field(:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I64, 8_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int64_5(field, frame, status, request)
+    integer(c_int64_t), contiguous, target, intent(in) :: field(:,:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I64, 8_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int64_6(field, frame, status, request)
+    integer(c_int64_t), contiguous, target, intent(in) :: field(:,:,:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I64, 8_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_int64_7(field, frame, status, request)
+    integer(c_int64_t), contiguous, target, intent(in) :: field(:,:,:,:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_I64, 8_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_real4_1(field, frame, status, request)
     real(c_float), contiguous, target, intent(in) :: field(:)
     integer(int8), allocatable, intent(out) :: frame(:)
     integer(c_int32_t), intent(out) :: status
-    character(*), intent(in), optional :: codec
-    integer, intent(in), optional :: level
-    call compress(c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_real4_2(field, frame, status, request)
+    real(c_float), contiguous, target, intent(in) :: field(:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_real4_3(field, frame, status, request)
+    real(c_float), contiguous, target, intent(in) :: field(:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_real4_4(field, frame, status, request)
+    real(c_float), contiguous, target, intent(in) :: field(:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_real4_5(field, frame, status, request)
+    real(c_float), contiguous, target, intent(in) :: field(:,:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_real4_6(field, frame, status, request)
+    real(c_float), contiguous, target, intent(in) :: field(:,:,:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_real4_7(field, frame, status, request)
+    real(c_float), contiguous, target, intent(in) :: field(:,:,:,:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_real8_1(field, frame, status, request)
+    real(c_double), contiguous, target, intent(in) :: field(:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_real8_2(field, frame, status, request)
+    real(c_double), contiguous, target, intent(in) :: field(:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_real8_3(field, frame, status, request)
+    real(c_double), contiguous, target, intent(in) :: field(:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_real8_4(field, frame, status, request)
+    real(c_double), contiguous, target, intent(in) :: field(:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_real8_5(field, frame, status, request)
+    real(c_double), contiguous, target, intent(in) :: field(:,:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_real8_6(field, frame, status, request)
+    real(c_double), contiguous, target, intent(in) :: field(:,:,:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine compress_real8_7(field, frame, status, request)
+    real(c_double), contiguous, target, intent(in) :: field(:,:,:,:,:,:,:)
+    integer(int8), allocatable, intent(out) :: frame(:)
+    integer(c_int32_t), intent(out) :: status
+    character(*), intent(in), optional :: request
+    call compress(c_loc(field), GRIDZ_DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, request)
+  end subroutine
+
+  subroutine decompress_int8_1(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int8_t), contiguous, target, intent(inout) :: field(:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I8, 1_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int8_2(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int8_t), contiguous, target, intent(inout) :: field(:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I8, 1_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int8_3(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int8_t), contiguous, target, intent(inout) :: field(:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I8, 1_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int8_4(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int8_t), contiguous, target, intent(inout) :: field(:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I8, 1_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int8_5(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int8_t), contiguous, target, intent(inout) :: field(:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I8, 1_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int8_6(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int8_t), contiguous, target, intent(inout) :: field(:,:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I8, 1_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int8_7(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int8_t), contiguous, target, intent(inout) :: field(:,:,:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I8, 1_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int16_1(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int16_t), contiguous, target, intent(inout) :: field(:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I16, 2_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int16_2(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int16_t), contiguous, target, intent(inout) :: field(:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I16, 2_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int16_3(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int16_t), contiguous, target, intent(inout) :: field(:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I16, 2_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int16_4(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int16_t), contiguous, target, intent(inout) :: field(:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I16, 2_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int16_5(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int16_t), contiguous, target, intent(inout) :: field(:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I16, 2_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int16_6(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int16_t), contiguous, target, intent(inout) :: field(:,:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I16, 2_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int16_7(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int16_t), contiguous, target, intent(inout) :: field(:,:,:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I16, 2_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int32_1(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int32_t), contiguous, target, intent(inout) :: field(:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I32, 4_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int32_2(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int32_t), contiguous, target, intent(inout) :: field(:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I32, 4_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int32_3(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int32_t), contiguous, target, intent(inout) :: field(:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I32, 4_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int32_4(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int32_t), contiguous, target, intent(inout) :: field(:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I32, 4_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int32_5(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int32_t), contiguous, target, intent(inout) :: field(:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I32, 4_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int32_6(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int32_t), contiguous, target, intent(inout) :: field(:,:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I32, 4_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int32_7(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int32_t), contiguous, target, intent(inout) :: field(:,:,:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I32, 4_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int64_1(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int64_t), contiguous, target, intent(inout) :: field(:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I64, 8_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int64_2(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int64_t), contiguous, target, intent(inout) :: field(:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I64, 8_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int64_3(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int64_t), contiguous, target, intent(inout) :: field(:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I64, 8_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int64_4(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int64_t), contiguous, target, intent(inout) :: field(:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I64, 8_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int64_5(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int64_t), contiguous, target, intent(inout) :: field(:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I64, 8_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int64_6(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int64_t), contiguous, target, intent(inout) :: field(:,:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I64, 8_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_int64_7(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    integer(c_int64_t), contiguous, target, intent(inout) :: field(:,:,:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_I64, 8_c_size_t, shape(field, c_int64_t), status)
   end subroutine
 
   subroutine decompress_real4_1(frame, field, status)
     integer(int8), contiguous, target, intent(in) :: frame(:)
     real(c_float), contiguous, target, intent(inout) :: field(:)
     integer(c_int32_t), intent(out) :: status
-    call decompress(frame, c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status)
-  end subroutine
-
-  subroutine compress_real4_2(field, frame, status, codec, level)
-    real(c_float), contiguous, target, intent(in) :: field(:,:)
-    integer(int8), allocatable, intent(out) :: frame(:)
-    integer(c_int32_t), intent(out) :: status
-    character(*), intent(in), optional :: codec
-    integer, intent(in), optional :: level
-    call compress(c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status)
   end subroutine
 
   subroutine decompress_real4_2(frame, field, status)
     integer(int8), contiguous, target, intent(in) :: frame(:)
     real(c_float), contiguous, target, intent(inout) :: field(:,:)
     integer(c_int32_t), intent(out) :: status
-    call decompress(frame, c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status)
-  end subroutine
-
-  subroutine compress_real4_3(field, frame, status, codec, level)
-    real(c_float), contiguous, target, intent(in) :: field(:,:,:)
-    integer(int8), allocatable, intent(out) :: frame(:)
-    integer(c_int32_t), intent(out) :: status
-    character(*), intent(in), optional :: codec
-    integer, intent(in), optional :: level
-    call compress(c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status)
   end subroutine
 
   subroutine decompress_real4_3(frame, field, status)
     integer(int8), contiguous, target, intent(in) :: frame(:)
     real(c_float), contiguous, target, intent(inout) :: field(:,:,:)
     integer(c_int32_t), intent(out) :: status
-    call decompress(frame, c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status)
-  end subroutine
-
-  subroutine compress_real4_4(field, frame, status, codec, level)
-    real(c_float), contiguous, target, intent(in) :: field(:,:,:,:)
-    integer(int8), allocatable, intent(out) :: frame(:)
-    integer(c_int32_t), intent(out) :: status
-    character(*), intent(in), optional :: codec
-    integer, intent(in), optional :: level
-    call compress(c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status)
   end subroutine
 
   subroutine decompress_real4_4(frame, field, status)
     integer(int8), contiguous, target, intent(in) :: frame(:)
     real(c_float), contiguous, target, intent(inout) :: field(:,:,:,:)
     integer(c_int32_t), intent(out) :: status
-    call decompress(frame, c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status)
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status)
   end subroutine
 
-  subroutine compress_real8_1(field, frame, status, codec, level)
-    real(c_double), contiguous, target, intent(in) :: field(:)
-    integer(int8), allocatable, intent(out) :: frame(:)
+  subroutine decompress_real4_5(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_float), contiguous, target, intent(inout) :: field(:,:,:,:,:)
     integer(c_int32_t), intent(out) :: status
-    character(*), intent(in), optional :: codec
-    integer, intent(in), optional :: level
-    call compress(c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_real4_6(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_float), contiguous, target, intent(inout) :: field(:,:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_real4_7(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_float), contiguous, target, intent(inout) :: field(:,:,:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status)
   end subroutine
 
   subroutine decompress_real8_1(frame, field, status)
     integer(int8), contiguous, target, intent(in) :: frame(:)
     real(c_double), contiguous, target, intent(inout) :: field(:)
     integer(c_int32_t), intent(out) :: status
-    call decompress(frame, c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status)
-  end subroutine
-
-  subroutine compress_real8_2(field, frame, status, codec, level)
-    real(c_double), contiguous, target, intent(in) :: field(:,:)
-    integer(int8), allocatable, intent(out) :: frame(:)
-    integer(c_int32_t), intent(out) :: status
-    character(*), intent(in), optional :: codec
-    integer, intent(in), optional :: level
-    call compress(c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status)
   end subroutine
 
   subroutine decompress_real8_2(frame, field, status)
     integer(int8), contiguous, target, intent(in) :: frame(:)
     real(c_double), contiguous, target, intent(inout) :: field(:,:)
     integer(c_int32_t), intent(out) :: status
-    call decompress(frame, c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status)
-  end subroutine
-
-  subroutine compress_real8_3(field, frame, status, codec, level)
-    real(c_double), contiguous, target, intent(in) :: field(:,:,:)
-    integer(int8), allocatable, intent(out) :: frame(:)
-    integer(c_int32_t), intent(out) :: status
-    character(*), intent(in), optional :: codec
-    integer, intent(in), optional :: level
-    call compress(c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status)
   end subroutine
 
   subroutine decompress_real8_3(frame, field, status)
     integer(int8), contiguous, target, intent(in) :: frame(:)
     real(c_double), contiguous, target, intent(inout) :: field(:,:,:)
     integer(c_int32_t), intent(out) :: status
-    call decompress(frame, c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status)
-  end subroutine
-
-  subroutine compress_real8_4(field, frame, status, codec, level)
-    real(c_double), contiguous, target, intent(in) :: field(:,:,:,:)
-    integer(int8), allocatable, intent(out) :: frame(:)
-    integer(c_int32_t), intent(out) :: status
-    character(*), intent(in), optional :: codec
-    integer, intent(in), optional :: level
-    call compress(c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), frame, status, codec, level)
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status)
   end subroutine
 
   subroutine decompress_real8_4(frame, field, status)
     integer(int8), contiguous, target, intent(in) :: frame(:)
     real(c_double), contiguous, target, intent(inout) :: field(:,:,:,:)
     integer(c_int32_t), intent(out) :: status
-    call decompress(frame, c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status)
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_real8_5(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_double), contiguous, target, intent(inout) :: field(:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_real8_6(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_double), contiguous, target, intent(inout) :: field(:,:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status)
+  end subroutine
+
+  subroutine decompress_real8_7(frame, field, status)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_double), contiguous, target, intent(inout) :: field(:,:,:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    call decompress(frame, c_loc(field), GRIDZ_DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status)
   end subroutine
 
   subroutine progressive_real4_1(frame, field, status, level, layers, error)
@@ -496,7 +1046,8 @@ contains
     integer(c_int32_t), intent(out) :: status
     integer, intent(in), optional :: level, layers
     real(c_double), intent(in), optional :: error
-    call decompress_part(frame, c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status, level, layers, error)
+    call decompress_part(frame, c_loc(field), GRIDZ_DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status, level, layers, &
+        error)
   end subroutine
 
   subroutine progressive_real4_2(frame, field, status, level, layers, error)
@@ -505,7 +1056,8 @@ contains
     integer(c_int32_t), intent(out) :: status
     integer, intent(in), optional :: level, layers
     real(c_double), intent(in), optional :: error
-    call decompress_part(frame, c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status, level, layers, error)
+    call decompress_part(frame, c_loc(field), GRIDZ_DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status, level, layers, &
+        error)
   end subroutine
 
   subroutine progressive_real4_3(frame, field, status, level, layers, error)
@@ -514,7 +1066,8 @@ contains
     integer(c_int32_t), intent(out) :: status
     integer, intent(in), optional :: level, layers
     real(c_double), intent(in), optional :: error
-    call decompress_part(frame, c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status, level, layers, error)
+    call decompress_part(frame, c_loc(field), GRIDZ_DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status, level, layers, &
+        error)
   end subroutine
 
   subroutine progressive_real4_4(frame, field, status, level, layers, error)
@@ -523,7 +1076,38 @@ contains
     integer(c_int32_t), intent(out) :: status
     integer, intent(in), optional :: level, layers
     real(c_double), intent(in), optional :: error
-    call decompress_part(frame, c_loc(field), DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status, level, layers, error)
+    call decompress_part(frame, c_loc(field), GRIDZ_DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status, level, layers, &
+        error)
+  end subroutine
+
+  subroutine progressive_real4_5(frame, field, status, level, layers, error)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_float), contiguous, target, intent(inout) :: field(:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: level, layers
+    real(c_double), intent(in), optional :: error
+    call decompress_part(frame, c_loc(field), GRIDZ_DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status, level, layers, &
+        error)
+  end subroutine
+
+  subroutine progressive_real4_6(frame, field, status, level, layers, error)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_float), contiguous, target, intent(inout) :: field(:,:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: level, layers
+    real(c_double), intent(in), optional :: error
+    call decompress_part(frame, c_loc(field), GRIDZ_DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status, level, layers, &
+        error)
+  end subroutine
+
+  subroutine progressive_real4_7(frame, field, status, level, layers, error)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_float), contiguous, target, intent(inout) :: field(:,:,:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: level, layers
+    real(c_double), intent(in), optional :: error
+    call decompress_part(frame, c_loc(field), GRIDZ_DTYPE_F32, 4_c_size_t, shape(field, c_int64_t), status, level, layers, &
+        error)
   end subroutine
 
   subroutine progressive_real8_1(frame, field, status, level, layers, error)
@@ -532,7 +1116,8 @@ contains
     integer(c_int32_t), intent(out) :: status
     integer, intent(in), optional :: level, layers
     real(c_double), intent(in), optional :: error
-    call decompress_part(frame, c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status, level, layers, error)
+    call decompress_part(frame, c_loc(field), GRIDZ_DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status, level, layers, &
+        error)
   end subroutine
 
   subroutine progressive_real8_2(frame, field, status, level, layers, error)
@@ -541,7 +1126,8 @@ contains
     integer(c_int32_t), intent(out) :: status
     integer, intent(in), optional :: level, layers
     real(c_double), intent(in), optional :: error
-    call decompress_part(frame, c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status, level, layers, error)
+    call decompress_part(frame, c_loc(field), GRIDZ_DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status, level, layers, &
+        error)
   end subroutine
 
   subroutine progressive_real8_3(frame, field, status, level, layers, error)
@@ -550,7 +1136,8 @@ contains
     integer(c_int32_t), intent(out) :: status
     integer, intent(in), optional :: level, layers
     real(c_double), intent(in), optional :: error
-    call decompress_part(frame, c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status, level, layers, error)
+    call decompress_part(frame, c_loc(field), GRIDZ_DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status, level, layers, &
+        error)
   end subroutine
 
   subroutine progressive_real8_4(frame, field, status, level, layers, error)
@@ -559,7 +1146,38 @@ contains
     integer(c_int32_t), intent(out) :: status
     integer, intent(in), optional :: level, layers
     real(c_double), intent(in), optional :: error
-    call decompress_part(frame, c_loc(field), DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status, level, layers, error)
+    call decompress_part(frame, c_loc(field), GRIDZ_DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status, level, layers, &
+        error)
+  end subroutine
+
+  subroutine progressive_real8_5(frame, field, status, level, layers, error)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_double), contiguous, target, intent(inout) :: field(:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: level, layers
+    real(c_double), intent(in), optional :: error
+    call decompress_part(frame, c_loc(field), GRIDZ_DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status, level, layers, &
+        error)
+  end subroutine
+
+  subroutine progressive_real8_6(frame, field, status, level, layers, error)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_double), contiguous, target, intent(inout) :: field(:,:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: level, layers
+    real(c_double), intent(in), optional :: error
+    call decompress_part(frame, c_loc(field), GRIDZ_DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status, level, layers, &
+        error)
+  end subroutine
+
+  subroutine progressive_real8_7(frame, field, status, level, layers, error)
+    integer(int8), contiguous, target, intent(in) :: frame(:)
+    real(c_double), contiguous, target, intent(inout) :: field(:,:,:,:,:,:,:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: level, layers
+    real(c_double), intent(in), optional :: error
+    call decompress_part(frame, c_loc(field), GRIDZ_DTYPE_F64, 8_c_size_t, shape(field, c_int64_t), status, level, layers, &
+        error)
   end subroutine
 
 end module gridz

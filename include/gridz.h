@@ -1,35 +1,30 @@
 /*
  * gridz: compression of scientific arrays.
  *
- * gridz_compress encodes an array to a frame, and gridz_decompress restores the array from the frame.
- * A frame is self-describing: it contains dtype, byte order, extents and codec. Every later version
- * decodes the frames of a released version. Link with -lgridz.
+ * gridz_compress_nd encodes an array to a frame, and gridz_decompress_nd restores the array from it:
  *
- *     uint64_t extents[3] = {128, 128, 128};
- *     gridz_array array = {.struct_size = sizeof array, .dtype = GRIDZ_DTYPE_F32, .rank = 3,
- *                          .extents = extents};
- *     size_t bound, frame_bytes;
- *     gridz_compress_bound(&array, NULL, &bound);
- *     void *frame = malloc(bound);
- *     if (gridz_compress(&array, data, data_bytes, frame, bound, &frame_bytes, NULL) != GRIDZ_OK)
+ *     const uint64_t extents[3] = {128, 128, 128};
+ *     size_t room = gridz_compress_bound_nd(GRIDZ_DTYPE_F32, 3, extents, "quant,abs=1e-3"), n;
+ *     void *frame = malloc(room);
+ *     if (gridz_compress_nd(frame, room, data, GRIDZ_DTYPE_F32, 3, extents, "quant,abs=1e-3", &n))
  *         fprintf(stderr, "%s\n", gridz_last_error());
+ *     gridz_decompress_nd(back, sizeof back, frame, n, GRIDZ_DTYPE_F32, 3, extents);
  *
- * The asynchronous functions compress many contiguous chunks of one type and shape in GPU memory to
- * frames in slots, and decompress them, on a CUDA stream:
+ * A frame is self-describing: it contains dtype, byte order, extents and codec. Every later version
+ * decodes the frames of a released version. gridz_compress and gridz_decompress do the same with
+ * structs that also select threads, devices, byte order, fill values and the size of opaque elements.
+ * Link with -lgridz.
  *
- *     gridz_compress_bound(&array, NULL, &bound);
- *     size_t slot = (bound + 15) / 16 * 16, space;
- *     gridz_async_workspace_bytes(&array, n, stream, NULL, &space);
- *     cudaMalloc(&frames, n * slot);
- *     cudaMalloc(&lengths, n * sizeof(size_t));
- *     cudaMalloc(&statuses, n * sizeof(gridz_status));
- *     cudaMalloc(&workspace, space);
- *     gridz_compress_async(&array, n, chunks, chunk_bytes, frames, slot, lengths,
- *                          workspace, space, stream, NULL);
- *     gridz_decompress_async(&array, n, frames, slot, lengths, back, chunk_bytes, statuses,
- *                            workspace, space, stream, NULL);
- *     cudaMemcpyAsync(host_statuses, statuses, n * sizeof(gridz_status), cudaMemcpyDefault, stream);
- *     cudaStreamSynchronize(stream);
+ * gridz.h has what most programs need. Further headers have the other functions of the library:
+ *
+ *     gridz_batch.h         many arrays of one type and shape in one call, with packed frames
+ *     gridz_cuda.h          arrays in GPU memory: calls that enqueue work on a CUDA stream
+ *     gridz_hdf5.h          the HDF5 filter, and transfer of whole datasets
+ *     gridz_progressive.h   parts of frames: coarser grids, fewer layers
+ *     gridz_quality.h       errors relative to the original, range of an array, coding of blocks
+ *     gridz_sparse.h        sparse matrices that stay compressed in memory
+ *
+ * These rules hold for all of them:
  *
  * Units.      Every size, length, capacity and bound is in bytes; extents are in elements.
  * Memory.     The caller owns every buffer and struct. gridz accesses them during the call only and
@@ -175,54 +170,6 @@
 /// `gridz_context_options.device`: the NVIDIA GPU that gridz chooses.
 #define GRIDZ_DEVICE_CUDA 4294967293
 
-/// `detail`: the grid of level `value`, which holds every 2^level-th element along each axis,
-/// decoded from the first layer. Level 0 is the whole array.
-#define GRIDZ_DETAIL_LEVEL 0
-
-/// `detail`: all elements, decoded from the first `value` layers.
-#define GRIDZ_DETAIL_LAYERS 1
-
-/// `detail`: all elements, from the fewest layers whose error bound is at most `value`; all layers
-/// if none qualifies. For a frame in mode `GRIDZ_MODE_RMS` the root mean square counts instead of
-/// the bound.
-#define GRIDZ_DETAIL_ERROR 2
-
-/// `gridz_csr.layout`: CSR. `starts` are row starts and `indices` are column indices.
-#define GRIDZ_CCI_ROWS 0
-
-/// `gridz_csr.layout`: CSC. `starts` are column starts and `indices` are row indices.
-#define GRIDZ_CCI_COLUMNS 1
-
-/// Value coding of a sparse matrix: the smallest of the lossless codings below. `BLOCKS` is chosen
-/// only if it saves at least a fifth of the value bytes.
-#define GRIDZ_CCI_VALUES_BEST 0
-
-/// Value coding: values are stored verbatim.
-#define GRIDZ_CCI_VALUES_PLAIN 1
-
-/// Value coding: one value for all elements. Different values are an error.
-#define GRIDZ_CCI_VALUES_CONSTANT 2
-
-/// Value coding: indices of 1 or 2 bytes into a table of at most 65536 distinct values. More
-/// distinct values are an error.
-#define GRIDZ_CCI_VALUES_DICTIONARY 3
-
-/// Value coding: the values of 32 rows as bit-packed multiples of a power of two, relative to the
-/// smallest one.
-#define GRIDZ_CCI_VALUES_BLOCKS 4
-
-/// Sum of products, as in linear algebra.
-#define GRIDZ_CCI_SEMIRING_PLUS_TIMES 0
-
-/// Minimum of sums (shortest paths). The result of an empty row is infinity.
-#define GRIDZ_CCI_SEMIRING_MIN_PLUS 1
-
-/// Maximum of products. The result of an empty row is minus infinity.
-#define GRIDZ_CCI_SEMIRING_MAX_TIMES 2
-
-/// 1 if a row has a nonzero element that meets a nonzero vector element, else 0 (reachability).
-#define GRIDZ_CCI_SEMIRING_OR_AND 3
-
 /// Success.
 #define GRIDZ_OK 0
 
@@ -259,13 +206,12 @@
 /// A defect of gridz. The error text says what to report.
 #define GRIDZ_ERROR_INTERNAL 900
 
-/// A sparse matrix that stays compressed in memory. Opaque. `gridz_cci_create` and `gridz_cci_open`
-/// create it, `gridz_cci_destroy` frees it.
-typedef struct gridz_cci gridz_cci;
-
 /// Worker threads and a memory limit for calls. Opaque. `gridz_context_create` creates it,
 /// `gridz_context_destroy` frees it.
 typedef struct gridz_context gridz_context;
+
+/// Element type: one of `GRIDZ_DTYPE_*`. Frames store these numbers, so they never change.
+typedef uint32_t gridz_dtype;
 
 /// Return value of a function: `GRIDZ_OK` or one of the `GRIDZ_ERROR_*` codes.
 ///
@@ -273,9 +219,6 @@ typedef struct gridz_context gridz_context;
 /// library. 9xx: defect of gridz. Later versions may add codes; handle an unknown code by its
 /// family.
 typedef int32_t gridz_status;
-
-/// Element type: one of `GRIDZ_DTYPE_*`. Frames store these numbers, so they never change.
-typedef uint32_t gridz_dtype;
 
 /// Byte order of an element: one of `GRIDZ_BYTE_ORDER_*`.
 typedef uint32_t gridz_byte_order;
@@ -298,9 +241,6 @@ typedef struct gridz_array {
     const uint64_t *extents;
 } gridz_array;
 
-/// Permitted change of the values: one of `GRIDZ_MODE_*`.
-typedef uint32_t gridz_mode;
-
 /// How to compress and decompress. Zero in all fields except `struct_size` selects the defaults. So
 /// does NULL in place of the struct.
 typedef struct gridz_options {
@@ -309,24 +249,14 @@ typedef struct gridz_options {
     /// Threads and memory. NULL = the worker threads of the process, and no memory limit. The
     /// context must outlive the call. Several calls may share it concurrently.
     const struct gridz_context *context;
-    /// Name of a codec that `gridz_codec_info` lists, or a whole request in text form. NULL = the
+    /// Request in text form: a codec that `gridz_codec_info` lists, then a mode with its value, a
+    /// level by name or number, and parameters of the codec: `"lorenzo"`, `"lorenzo,level=dense"`,
+    /// `"quant,abs=1e-3,level=fast"`. `gridz_request_text` makes this text from numbers. NULL = the
     /// default lossless codec of this version. Read during the call only.
     ///
-    /// A request in text form contains the codec, a mode with its value, and a level by number or
-    /// name: `"lorenzo,level=dense"` or, for a codec with an error bound,
-    /// `"NAME,abs=1e-3,level=2"`. `mode`, `level` and `value` must then be 0.
-    ///
-    /// A frame identifies its codec, so `gridz_decompress` validates `codec`, `mode`, `level` and
-    /// `value` but does not need them. `gridz_decompress_async` needs them.
-    const char *codec;
-    /// Permitted change of the values. `gridz_codec_info` lists the modes of each codec.
-    gridz_mode mode;
-    /// Level of the codec. 0 = its default; codecs without levels accept only 0. `gridz_codec_info`
-    /// lists the other levels.
-    uint32_t level;
-    /// The number that belongs to `mode`. It is 0 for `GRIDZ_MODE_LOSSLESS` and
-    /// `GRIDZ_MODE_EXPERT`. The parameters of expert mode are given in text form, in `codec`.
-    double value;
+    /// A frame identifies its codec, so `gridz_decompress` checks this text but does not need it.
+    /// `gridz_decompress_async` needs it.
+    const char *request;
     /// 0 or `GRIDZ_FLAG_SKIP_CHECKSUM`.
     uint64_t flags;
     /// Fill values, which mark elements without data, such as -999. They are `n_fill_values`
@@ -347,75 +277,6 @@ typedef struct gridz_options {
     /// Largest valid number. See `valid_min`.
     const void *valid_max;
 } gridz_options;
-
-/// Description of a part of a frame: a coarser grid, or fewer layers. Only `multigrid` supports parts.
-typedef struct gridz_part_info {
-    /// `sizeof(gridz_part_info)`, set by the caller.
-    size_t struct_size;
-    /// Number of extents of the result. It is the rank of the array, with one exception. For a
-    /// level above 0 and an array with more than 4 axes of several elements it is 4: the first of
-    /// these axes are merged.
-    uint32_t rank;
-    /// Level of the result. 0 = the array.
-    uint32_t level;
-    /// `rank` extents in elements, slowest-varying first. The remaining entries are 0.
-    uint64_t extents[GRIDZ_MAX_RANK];
-    /// Bytes of the result, which is the destination size that `gridz_decompress_progressive`
-    /// needs. A damaged or hostile frame can claim any value.
-    uint64_t array_bytes;
-    /// Number of bytes at the start of the frame that are needed, header included.
-    uint64_t frame_bytes;
-    /// Number of levels above level 0.
-    uint32_t n_levels;
-    /// Number of layers that are read.
-    uint32_t layers;
-    /// Number of layers in the frame.
-    uint32_t n_layers;
-    /// Mode that holds for the result, as in `gridz_frame_info`.
-    uint32_t mode;
-    /// The number that belongs to `mode`.
-    double value;
-    /// Largest absolute difference between an element of the result and its original. See
-    /// `gridz_frame_info`.
-    double bound;
-} gridz_part_info;
-
-/// Numbers of blocks by coding. Codecs that divide an array into blocks choose a coding for each
-/// block.
-typedef struct gridz_block_counts {
-    /// `sizeof(gridz_block_counts)`, set by the caller.
-    size_t struct_size;
-    /// All blocks.
-    uint64_t all;
-    /// Blocks that store their elements verbatim.
-    uint64_t raw;
-    /// Blocks that store a single value for all elements.
-    uint64_t constant;
-    /// Blocks of integers that are bit-packed with fixed widths.
-    uint64_t packed;
-    /// Blocks of integers that are entropy-coded.
-    uint64_t entropy;
-    /// Of the `packed`, `entropy` and `sparse` blocks: those that represent floats as multiples of
-    /// a power of two.
-    uint64_t fixed_point;
-    /// Of the `packed` blocks: those that index a dictionary of their values.
-    uint64_t dictionary;
-    /// Blocks that store only their nonzero integers.
-    uint64_t sparse;
-    /// Of the `packed`, `entropy` and `sparse` blocks: those that represent floats as decimal
-    /// fractions, that is multiples of a power of ten.
-    uint64_t decimal;
-    /// Of the `packed`, `entropy` and `sparse` blocks: those that leave out all elements with one
-    /// frequent value, such as a fill value.
-    uint64_t masked;
-    /// Of the `packed`, `entropy` and `sparse` blocks: those that split floats at a power of two
-    /// and store the lower bits verbatim.
-    uint64_t cut;
-    /// Elements (for complex types: parts of elements) that a codec with an error bound stores
-    /// exactly, in blocks of several values. They are outliers that no code represents within the
-    /// bound, fill values, infinities and NaNs.
-    uint64_t exact;
-} gridz_block_counts;
 
 /// Description of a frame, from its header.
 typedef struct gridz_frame_info {
@@ -524,258 +385,64 @@ typedef struct gridz_codec {
     uint32_t reserved;
 } gridz_codec;
 
-/// Differences between an array and its original.
-///
-/// "Numbers" are elements; a complex element is two numbers, its parts. An index is the index of an
-/// element in C order; the first one counts if errors are equal. A figure is NaN if it is
-/// undefined: without numbers, with a range of 0, or with too few axes.
-typedef struct gridz_quality_report {
-    /// `sizeof(gridz_quality_report)`, set by the caller.
-    size_t struct_size;
-    /// Elements of the array.
-    uint64_t elements;
-    /// Numbers that are finite and not missing in both arrays. All figures below, except the three
-    /// mismatches, are computed from these.
-    uint64_t numbers;
-    /// Elements that are missing (fill values or outside the valid range) in one array and not
-    /// identical in the other.
-    uint64_t fill_mismatches;
-    /// Numbers that are NaN in one array and not bit-identical in the other.
-    uint64_t nan_mismatches;
-    /// Numbers that are infinite in one array and not the same infinity in the other.
-    uint64_t infinity_mismatches;
-    /// Largest absolute error: the exact value, rounded to the nearest double.
-    double largest_error;
-    /// Exact largest absolute error minus `largest_error`, so that the sum of both is exact. It is
-    /// 0 unless elements have more bits than a double, or magnitudes that are far apart.
-    double largest_error_rest;
-    /// Index of the element with the largest absolute error. `UINT64_MAX` if there are no numbers.
-    uint64_t largest_error_index;
-    /// Largest error divided by the magnitude of the original number. Infinite if a zero became
-    /// another number.
-    double largest_relative_error;
-    /// Index of the element with the largest relative error. `UINT64_MAX` if there are no numbers.
-    uint64_t largest_relative_error_index;
-    /// Bound on the absolute error: `value` for `GRIDZ_MODE_ABS`; `value` × `range`, rounded down,
-    /// for `GRIDZ_MODE_REL`; NaN for the other modes.
-    double bound;
-    /// Largest error divided by the bound. It is above 1 if and only if an error exceeds the bound
-    /// in exact arithmetic. NaN without a bound.
-    double error_over_bound;
-    /// Smallest number of the original.
-    double minimum;
-    /// Largest number of the original.
-    double maximum;
-    /// `maximum` − `minimum`.
-    double range;
-    /// Square root of the sum of all squared errors.
-    double l2_error;
-    /// Root mean square error.
-    double rmse;
-    /// `rmse` / `range`.
-    double nrmse;
-    /// Peak signal-to-noise ratio, 20 log10(`range` / `rmse`), in dB. Infinite if all errors are 0.
-    double psnr;
-    /// Pearson's correlation coefficient.
-    double correlation;
-    /// Mean structural similarity (SSIM) of all planes along the last two axes of extent above 1.
-    /// The windows are squares of 7 × 7 numbers of equal weight, at every position where they fit
-    /// and contain no excluded element. K1 = 0.01, K2 = 0.03, L = `range`, and sample variances.
-    /// These are the defaults of scikit-image.
-    double ssim_2d;
-    /// Mean structural similarity of all volumes along the last three axes of extent above 1, with
-    /// cubes of 7 × 7 × 7 numbers.
-    double ssim_3d;
-} gridz_quality_report;
-
-/// Options of `gridz_quality` and `gridz_range`. Zero in all fields except `struct_size` means no
-/// bound and no missing elements. So does NULL in place of the struct.
-typedef struct gridz_quality_options {
-    /// `sizeof(gridz_quality_options)`.
-    size_t struct_size;
-    /// Threads. NULL = the worker threads of the process.
-    const struct gridz_context *context;
-    /// Meaning of `value`: `GRIDZ_MODE_ABS`, `GRIDZ_MODE_REL` or `GRIDZ_MODE_PWREL`.
-    /// `GRIDZ_MODE_LOSSLESS` = no bound.
-    gridz_mode mode;
-    /// Must be 0.
-    uint32_t reserved;
-    /// The bound, as `mode` defines it. 0 for `GRIDZ_MODE_LOSSLESS`.
-    double value;
-    /// Fill values, which mark elements without data. They are `n_fill_values` consecutive elements
-    /// of the array's type, size and byte order, in host memory. NULL = none. Read during the call
-    /// only.
-    const void *fill_value;
-    /// Number of fill values, at most 8. 0 = one, if `fill_value` is not NULL.
-    size_t n_fill_values;
-    /// Smallest valid number. Elements below it, or above `valid_max`, are treated like fill
-    /// values. Both point to one element of the array's type, size and byte order, in host memory.
-    /// NULL = no limit.
-    const void *valid_min;
-    /// Largest valid number. See `valid_min`.
-    const void *valid_max;
-} gridz_quality_options;
-
-/// A sparse matrix in compressed rows (CSR) or columns (CSC).
-typedef struct gridz_csr {
-    /// `sizeof(gridz_csr)`.
-    size_t struct_size;
-    /// Rows of the matrix.
-    uint64_t n_rows;
-    /// Columns of the matrix.
-    uint64_t n_cols;
-    /// Number of elements.
-    uint64_t nnz;
-    /// Type of the values: `GRIDZ_DTYPE_F32` or `GRIDZ_DTYPE_F64`.
-    gridz_dtype dtype;
-    /// Type of `starts` and `indices`: `GRIDZ_DTYPE_I32` or `GRIDZ_DTYPE_I64`.
-    gridz_dtype index_dtype;
-    /// `GRIDZ_CCI_ROWS` or `GRIDZ_CCI_COLUMNS`.
-    uint32_t layout;
-    /// Must be 0.
-    uint32_t reserved;
-    /// Index of the first element of each row (column), counted from 0, and `nnz` at the end: one
-    /// entry more than there are rows (columns). gridz cannot check the length of this memory; the
-    /// caller ensures it. `starts`, `indices` and `values` are in host memory and aligned for their
-    /// elements.
-    const void *starts;
-    /// Column (row) of each element.
-    const void *indices;
-    /// Value of each element. NULL = all values are 1.
-    const void *values;
-} gridz_csr;
-
-/// Dimensions of a compressed sparse matrix, and its coding.
-typedef struct gridz_cci_info {
-    /// `sizeof(gridz_cci_info)`, set by the caller.
-    size_t struct_size;
-    /// Rows.
-    uint64_t n_rows;
-    /// Columns.
-    uint64_t n_cols;
-    /// Number of elements.
-    uint64_t nnz;
-    /// Type of the values: `GRIDZ_DTYPE_F32` or `GRIDZ_DTYPE_F64`.
-    gridz_dtype dtype;
-    /// Value coding: 0 verbatim, 1 one value for all, 2 table indices of 1 byte, 3 table indices of
-    /// 2 bytes, 4 blocks.
-    uint32_t values;
-    /// Side of the dense blocks that the elements form, such as the unknowns of one node. 1 = no
-    /// blocks.
-    uint32_t block;
-    /// Always 0.
-    uint32_t reserved;
-    /// Bytes of the frame. The matrix takes this much memory, plus 8 bytes for every 3840 rows.
-    uint64_t frame_bytes;
-    /// Bytes of the frame that hold values.
-    uint64_t value_bytes;
-    /// Elements whose columns take no bytes, because their distance from the diagonal is stored
-    /// once for 32 rows.
-    uint64_t by_distance;
-    /// Elements in blocks, with one column code per block.
-    uint64_t blocked;
-    /// Elements with column codes of 1 or 2 bytes.
-    uint64_t short_codes;
-    /// Elements whose columns are stored verbatim in 4 or 8 bytes, because no shorter code was
-    /// found.
-    uint64_t plain;
-    /// Elements of rows that are much longer than the other rows. They are included in the counts
-    /// above.
-    uint64_t long_rows;
-} gridz_cci_info;
-
-/// A function pointer of unspecified type.
-typedef void (*gridz_function)(void);
-
-/// Name and address of a libhdf5 function, for the functions that transfer whole datasets.
-typedef struct gridz_h5_function {
-    /// Name of the function, such as `"H5Dwrite"`.
-    const char *name;
-    /// Address of the function, cast from its own type.
-    gridz_function address;
-} gridz_h5_function;
-
-/// Progress callback. The thread that called gridz invokes it after every chunk or box. `done` and
-/// `total` are bytes of the array; `gridz_h5_inspect_progressive` counts chunks instead. Any return
-/// value except 0 cancels the call, which then returns `GRIDZ_ERROR_CANCELLED`.
-///
-/// The callback must return, must not modify the array, and must not use the dataset. A C++
-/// exception must not leave it: catch it inside, return 1, and rethrow it after the call.
-typedef int32_t (*gridz_progress)(void *data, uint64_t done, uint64_t total);
-
-/// Options for transferring a dataset. Zero in all fields except `struct_size` selects the
-/// defaults. So does NULL in place of the struct.
-typedef struct gridz_h5_options {
-    /// `sizeof(gridz_h5_options)`.
-    size_t struct_size;
-    /// Threads. NULL = the worker threads of the process.
-    const struct gridz_context *context;
-    /// Distance in memory from element to element along each axis of the dataset, in bytes. Strides
-    /// may be negative. No two elements may share a byte. The data pointer of the call is that of
-    /// the first element. NULL = contiguous, in C order. Read during the call only.
-    const int64_t *strides;
-    /// Progress callback, or NULL.
-    gridz_progress progress;
-    /// First argument of `progress`.
-    void *progress_data;
-    /// Approximate limit for buffers, in bytes, but always enough for one chunk. The context's
-    /// `memory_limit` applies to each chunk in addition. 0 = 1 GiB.
-    uint64_t memory_limit;
-    /// Data transfer property list, an `hid_t`. 0 = `H5P_DEFAULT`.
-    int64_t dxpl;
-    /// A `cudaStream_t` (or `CUstream`), if `src` or `dst` is GPU memory. The call waits for all
-    /// work in this stream, such as the kernels that produce the array. NULL = the program has
-    /// already synchronized the streams that use the array. Pass `cudaStreamLegacy` or
-    /// `cudaStreamPerThread` for a default stream.
-    void *stream;
-} gridz_h5_options;
-
-/// Description of a part of a dataset: a coarser grid, or fewer layers.
-typedef struct gridz_h5_part_info {
-    /// `sizeof(gridz_h5_part_info)`, set by the caller.
-    size_t struct_size;
-    /// Number of extents, the rank of the dataset.
-    uint32_t rank;
-    /// Level of the grid. 0 = the dataset itself.
-    uint32_t level;
-    /// `rank` extents of the result in elements, slowest-varying first. The remaining entries are
-    /// 0.
-    uint64_t extents[GRIDZ_MAX_RANK];
-    /// Bytes of the result if it is contiguous in memory.
-    uint64_t array_bytes;
-    /// Number of chunks that the result needs. Chunks that were never written do not count.
-    uint64_t n_chunks;
-    /// Encoded bytes of these chunks.
-    uint64_t stored_bytes;
-    /// Encoded bytes that are read, at most `stored_bytes`.
-    uint64_t read_bytes;
-    /// Number of levels above level 0 that the dataset has.
-    uint32_t n_levels;
-    /// Largest number of layers read from a chunk. 0 if no chunk has layers.
-    uint32_t layers;
-    /// Largest number of layers in a chunk.
-    uint32_t n_layers;
-    /// Always 0.
-    uint32_t reserved;
-    /// Largest absolute difference between an element of the result and its original. NaN if a
-    /// chunk guarantees no bound. Exact chunks, such as those that were never written, count as 0.
-    /// The remarks on `bound` in `gridz_frame_info` apply here too.
-    double bound;
-    /// Upper limit of the root mean square error of each chunk that is read, taken over the whole
-    /// chunk. It is the guarantee of mode `GRIDZ_MODE_RMS`, or else `bound`. NaN if a chunk
-    /// guarantees neither.
-    double rms;
-} gridz_h5_part_info;
+/// Permitted change of the values: one of `GRIDZ_MODE_*`. In a request in text form a mode is written
+/// with its value: `abs=1e-3`, `rel=1e-4`, `rate=8`, `precision=12`, `pwrel=1e-3`, `rms=1e-3`,
+/// `expert`. Without a mode, a request is lossless.
+typedef uint32_t gridz_mode;
 
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
 
+/// Returns the destination size that is always enough for `gridz_compress_nd` with the same array
+/// and request: a multiple of 16, in bytes.
+///
+/// Returns 0 after an error, and `gridz_last_error` returns the text.
+size_t gridz_compress_bound_nd(gridz_dtype dtype,
+                               uint32_t rank,
+                               const uint64_t *extents,
+                               const char *request);
+
+/// Compresses an array of numbers into one self-describing frame: `gridz_compress` without structs.
+///
+/// `src` is the array of `rank` `extents`, contiguous, in C order and in the byte order of this
+/// machine. `dst` has `dst_capacity` bytes, at least the size that `gridz_compress_bound_nd`
+/// returns. Writes the frame to the start of `dst` and its length in bytes to `*dst_bytes`.
+///
+/// `request` is a text such as `"lorenzo"`, `"lorenzo,level=dense"` or `"quant,abs=1e-3"`; see
+/// `gridz_options`. NULL = the default lossless codec.
+///
+/// Errors: those of `gridz_compress`.
+gridz_status gridz_compress_nd(void *dst,
+                               size_t dst_capacity,
+                               const void *src,
+                               gridz_dtype dtype,
+                               uint32_t rank,
+                               const uint64_t *extents,
+                               const char *request,
+                               size_t *dst_bytes);
+
+/// Decompresses one frame into an array whose type and extents the caller knows: `gridz_decompress`
+/// without structs.
+///
+/// `frame` is exactly one frame of `frame_bytes` bytes. Writes the array to the start of `dst`, which
+/// has `dst_capacity` bytes. The frame must contain an array of `dtype`, `rank` and `extents` in the
+/// byte order of this machine. `gridz_inspect` describes the array of an unknown frame.
+///
+/// Errors: those of `gridz_decompress`; `INVALID_ARGUMENT` if the frame contains another array.
+gridz_status gridz_decompress_nd(void *dst,
+                                 size_t dst_capacity,
+                                 const void *frame,
+                                 size_t frame_bytes,
+                                 gridz_dtype dtype,
+                                 uint32_t rank,
+                                 const uint64_t *extents);
+
 /// Computes the destination size that is always enough to compress an array, whatever its values.
 ///
 /// Sets `*bound` to the largest number of bytes that `gridz_compress` may write with these
 /// `options`, intermediate results included. It is a multiple of 16, and the smallest valid
-/// `dst_stride` of `gridz_compress_async`. The frame itself is never longer than the array plus a
+/// `frame_stride` of a `gridz_batch`. The frame itself is never longer than the array plus a
 /// header of 40 + 8 * `rank` bytes, rounded up to a multiple of 16.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`.
@@ -836,8 +503,8 @@ gridz_status gridz_decompress(const void *frame,
 ///
 /// - Both buffers in host memory: the CPU works, on the calling thread (`multigrid`: on all threads),
 ///   unless the GPU is required (`GRIDZ_BACKEND=cuda`, or the back end of the context).
-/// - Otherwise: the GPU works, in one launch. `gridz_decompress_region_async` does the same without
-///   waiting.
+/// - Otherwise: the GPU works, in one launch. `gridz_decompress_async` with a region does the same
+///   without waiting.
 ///
 /// Only the blocks that the region touches are decoded, except by `multigrid`, which decodes the whole
 /// array. The codec determines what is verified:
@@ -860,57 +527,6 @@ gridz_status gridz_decompress_region(const void *frame,
                                      size_t dst_capacity,
                                      size_t *dst_bytes,
                                      const struct gridz_options *options);
-
-/// Decompresses a part of a `multigrid` frame from its first bytes: its first layers, or a coarser
-/// grid. Describes the result in `*info`, whose `struct_size` the caller has set.
-///
-/// `detail` is one of `GRIDZ_DETAIL_*` and `value` the number that belongs to it. `frame` may be
-/// cut: `frame_bytes` must be at least the `frame_bytes` that `gridz_inspect_progressive` reports
-/// for the same detail. Writes the result to the start of `dst`, which has `dst_capacity` bytes, in
-/// C order and in its original byte order.
-///
-/// `frame`, `dst` or both may be memory of a GPU. GPUs decompress whole frames only. For a part,
-/// the CPU copies the bytes that it needs and decompresses them. If a GPU is required, the call
-/// fails where no GPU is available, and logs a warning where the CPU decompresses.
-///
-/// The blocks that are read are compared with their checksums. If the whole frame is read, so is
-/// its checksum.
-///
-/// Errors: those of `gridz_decompress`, `DST_TOO_SMALL` with the needed bytes in
-/// `info->array_bytes`; `INVALID_ARGUMENT` for a level or layer that the frame does not have;
-/// `UNSUPPORTED_JOB` for frames of other codecs. An array that `multigrid` could not make smaller is
-/// such a frame, written by `stored`.
-gridz_status gridz_decompress_progressive(const void *frame,
-                                          size_t frame_bytes,
-                                          uint32_t detail,
-                                          double value,
-                                          void *dst,
-                                          size_t dst_capacity,
-                                          struct gridz_part_info *info,
-                                          const struct gridz_options *options);
-
-/// Describes the result of `gridz_decompress_progressive` for a level or a number of layers,
-/// without decompressing anything.
-///
-/// `frame` may be the first bytes of a frame. For layers 3072 bytes are enough. A level above 0
-/// also needs the frame's table: 8 bytes for each 65536 elements, and a few more for each level.
-///
-/// Errors: `INVALID_ARGUMENT`, also for a level or layer that the frame does not have;
-/// `UNSUPPORTED_JOB` for frames of other codecs; `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
-gridz_status gridz_inspect_progressive(const void *frame,
-                                       size_t frame_bytes,
-                                       uint32_t detail,
-                                       double value,
-                                       struct gridz_part_info *info);
-
-/// Counts the blocks of a frame by coding and compares them with their checksums. Writes `*counts`,
-/// whose `struct_size` the caller has set. The frame may be in GPU memory.
-///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for codecs with one kind of block, `CORRUPT`,
-/// `TRUNCATED`, `UNSUPPORTED_FORMAT`.
-gridz_status gridz_inspect_blocks(const void *frame,
-                                  size_t frame_bytes,
-                                  struct gridz_block_counts *counts);
 
 /// Reads the header of a frame into `*info`, whose `struct_size` the caller has set.
 ///
@@ -963,260 +579,6 @@ const char *gridz_last_error(void);
 /// header. Never NULL; valid for the lifetime of the process.
 const char *gridz_version(void);
 
-/// Computes the size of the GPU workspace that `gridz_compress_async`, `gridz_decompress_async` and
-/// `gridz_decompress_region_async` need.
-///
-/// Sets `*bytes` to the largest workspace that any of these calls needs for `n_chunks` arrays like
-/// `array` with these `options`, on the GPU of `stream`. It may differ between GPU models. The call
-/// also loads the kernels of both directions into the stream's CUDA context, which takes a moment
-/// the first time. After that, such calls only enqueue work on a stream of that context. Call this
-/// function before a stream is captured into a CUDA graph. NULL for `stream` = the default stream
-/// of the current CUDA context or, without one, of the GPU that `gridz_compress` would choose.
-///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for too many chunks and for codecs without kernels
-/// (`lorenzo` at level 3), `OUT_OF_MEMORY`, `DEVICE`.
-gridz_status gridz_async_workspace_bytes(const struct gridz_array *array,
-                                         size_t n_chunks,
-                                         void *stream,
-                                         const struct gridz_options *options,
-                                         size_t *bytes);
-
-/// Enqueues the compression of `n_chunks` arrays of one type and shape on a CUDA stream.
-///
-/// The call returns at once. After `gridz_async_workspace_bytes` for such arrays it never waits for
-/// the GPU and never reads GPU memory. Without that, the first call loads the kernels, which may
-/// wait. The return value reports invalid arguments. An error of the GPU itself shows up in the
-/// calls that wait for the stream.
-///
-/// Once the stream has completed the work, frame i is at `dst + i * dst_stride` and its length in
-/// bytes is `frame_bytes[i]`. The rest of its slot is unspecified. The frames are those of
-/// `gridz_compress`: any machine decodes them.
-///
-/// All buffers are GPU memory, or managed or pinned memory that the GPU can access. They must not
-/// overlap and must stay valid until the stream has completed the work. `array` and `options` are
-/// read during the call only.
-///
-/// - `src`: array i is at `src + i * src_stride`. With more than one chunk, `src_stride` is at
-///   least the size of an array; with one chunk it is ignored. Arrays whose elements the codec
-///   interprets (`ndzip`: `float` and `double`; `lorenzo`: all numbers) must be aligned
-///   to their element size, and so must `src_stride`. Fastest if all rows begin at multiples of 16
-///   bytes.
-/// - `dst`: slots for frames, aligned to 16 bytes. `dst_stride` is a multiple of 16 and, also with
-///   one chunk, at least the bound of `gridz_compress_bound`. The last slot needs that many bytes
-///   too.
-/// - `frame_bytes`: `n_chunks` lengths, in GPU memory, aligned to 8 bytes.
-/// - `workspace`: `workspace_bytes` bytes of GPU memory, at least the size that
-///   `gridz_async_workspace_bytes` reports. Aligned to 8 bytes, preferably 256. Calls on different
-///   streams need separate workspaces; calls on one stream may share one. With NULL and 0 gridz
-///   allocates it from its own stream-ordered memory pool, which `gridz_release_caches` describes.
-///   Pass a workspace if the stream is being captured into a CUDA graph. The graph can then be
-///   launched again with other contents of `src`.
-/// - `stream`: a `CUstream` or `cudaStream_t`. NULL = the legacy default stream of the current CUDA
-///   context or, without one, of the context that owns `dst`.
-///
-/// With 0 chunks the call does nothing, whatever the pointers are. Arrays of a type that the codec
-/// does not encode are stored, as by `gridz_compress`.
-///
-/// Errors: `INVALID_ARGUMENT`, naming the argument; `UNSUPPORTED_JOB` for too many chunks (2^31, or
-/// fewer if chunks exceed 16 KiB) and for `lorenzo` at level 3, which only `gridz_compress`
-/// supports; `OUT_OF_MEMORY`; `DEVICE`, also with `GRIDZ_BACKEND=cpu`, since there is no fallback
-/// to the CPU.
-gridz_status gridz_compress_async(const struct gridz_array *array,
-                                  size_t n_chunks,
-                                  const void *src,
-                                  size_t src_stride,
-                                  void *dst,
-                                  size_t dst_stride,
-                                  size_t *frame_bytes,
-                                  void *workspace,
-                                  size_t workspace_bytes,
-                                  void *stream,
-                                  const struct gridz_options *options);
-
-/// Enqueues the decompression of `n_chunks` frames of one type and shape on a CUDA stream.
-///
-/// This is the counterpart of `gridz_compress_async`. Its rules for memory, alignment, `workspace`
-/// and `stream` apply here too.
-///
-/// - `frames`: frame i is at `frames + i * frame_stride` and has `frame_bytes[i]` bytes.
-///   `frame_stride` is a multiple of 16 and at least the bound of `gridz_compress_bound`. The last
-///   slot needs that many bytes too, because a few bytes of a slot are read even if its frame is
-///   truncated.
-/// - `frame_bytes`: read when the stream reaches this work. So it may be written by an earlier
-///   `gridz_compress_async` on the stream. `frames` and `frame_bytes` are never written.
-/// - `dst`: array i is written to `dst + i * dst_stride`, in the byte order of `array`.
-/// - `statuses`: `n_chunks` elements in GPU memory, aligned to 4 bytes.
-///
-/// Once the stream has completed the work, `statuses[i]` is `GRIDZ_OK`, `GRIDZ_ERROR_CORRUPT` or
-/// `GRIDZ_ERROR_TRUNCATED`. After an error the contents of array i are unspecified; the other
-/// arrays are valid.
-///
-/// A valid frame still counts as corrupt if `gridz_compress_async` would not make such a frame with
-/// this `array` and these `options`. Unlike in `gridz_decompress`, the codec matters here. Name it
-/// in the options if frames are stored for longer, because the default may change in a later
-/// version. Use `gridz_decompress` for frames of other arrays, codecs or versions. Also use it for
-/// packed frames, because this function expects each frame in its slot.
-///
-/// Untrusted input is safe. `GRIDZ_FLAG_SKIP_CHECKSUM` is respected. Fastest if all rows of the
-/// arrays begin at multiples of 8 bytes, or of 32 where possible.
-///
-/// Errors: those of `gridz_compress_async`. A bad frame is not an error of the call.
-gridz_status gridz_decompress_async(const struct gridz_array *array,
-                                    size_t n_chunks,
-                                    const void *frames,
-                                    size_t frame_stride,
-                                    const size_t *frame_bytes,
-                                    void *dst,
-                                    size_t dst_stride,
-                                    gridz_status *statuses,
-                                    void *workspace,
-                                    size_t workspace_bytes,
-                                    void *stream,
-                                    const struct gridz_options *options);
-
-/// Enqueues the decompression of a region of each of `n_chunks` frames of one type and shape on a
-/// CUDA stream: `count` elements from `start` on, along each axis of `array`.
-///
-/// All rules of `gridz_decompress_async` apply. Region i is written to `dst + i * dst_stride`, its
-/// elements contiguous in C order. With more than one chunk, `dst_stride` is at least the size of a
-/// region. `start` and `count` have `array->rank` numbers in elements, slowest-varying axis first.
-/// They are read during the call only.
-///
-/// One launch decodes only the blocks that the region touches. It verifies the checksums that
-/// `gridz_decompress_region` lists. So a frame may be damaged elsewhere although its status is
-/// `GRIDZ_OK`.
-///
-/// Errors: those of `gridz_decompress_async`; `INVALID_ARGUMENT` if the region is not inside the
-/// array.
-gridz_status gridz_decompress_region_async(const struct gridz_array *array,
-                                           size_t n_chunks,
-                                           const void *frames,
-                                           size_t frame_stride,
-                                           const size_t *frame_bytes,
-                                           const uint64_t *start,
-                                           const uint64_t *count,
-                                           void *dst,
-                                           size_t dst_stride,
-                                           gridz_status *statuses,
-                                           void *workspace,
-                                           size_t workspace_bytes,
-                                           void *stream,
-                                           const struct gridz_options *options);
-
-/// Computes the destination size that is always enough for `gridz_compress_chunks`, whatever the
-/// values.
-///
-/// Sets `*bound` to `n_chunks` times the size of an array plus a header, rounded up to a multiple
-/// of 16.
-///
-/// Errors: `INVALID_ARGUMENT`.
-gridz_status gridz_packed_bound(const struct gridz_array *array, size_t n_chunks, size_t *bound);
-
-/// Compresses `n_chunks` arrays of one type and shape, in parallel, into packed frames.
-///
-/// Array i is at `src + i * src_stride`. With more than one chunk, `src_stride` is at least the
-/// size of an array; with one chunk it is ignored.
-///
-/// Packed frames are the frames of `gridz_compress`, one after the other from the start of `dst`.
-/// Each begins at the first multiple of 16 bytes after the previous one, with zeros between them.
-/// Frame i has `frame_bytes[i]` bytes. Its offset is the sum of the preceding lengths, each rounded
-/// up to a multiple of 16. `*dst_bytes` is the end of the last frame, rounded up in the same way.
-///
-/// `dst` has `dst_capacity` bytes. `gridz_packed_bound` returns a size that is always enough; less
-/// is enough if the frames fit. After an error the contents of `dst` and `frame_bytes` are
-/// unspecified.
-///
-/// `src`, `dst` or both may be memory of an NVIDIA GPU, or pinned memory. `frame_bytes` is in host
-/// memory. The caller must first wait for all work of its streams on this memory. The frames are
-/// complete when the call returns.
-///
-/// With `GRIDZ_BACKEND=auto` a GPU processes arrays in GPU memory. If the program uses a GPU
-/// anyway, it also processes arrays when both sides are pinned. Transfers and kernels overlap, on
-/// streams that gridz owns, so pinned memory is transferred at bus speed. Threads of the context
-/// copy memory that is not pinned. On the CPU each thread compresses one chunk at a time.
-///
-/// Errors: `INVALID_ARGUMENT`, `DST_TOO_SMALL` with the bound in `*dst_bytes`, `UNSUPPORTED_JOB`,
-/// `OUT_OF_MEMORY`, `DEVICE`.
-gridz_status gridz_compress_chunks(const struct gridz_array *array,
-                                   size_t n_chunks,
-                                   const void *src,
-                                   size_t src_stride,
-                                   void *dst,
-                                   size_t dst_capacity,
-                                   size_t *frame_bytes,
-                                   size_t *dst_bytes,
-                                   const struct gridz_options *options);
-
-/// Decompresses `n_chunks` packed frames of arrays of one type and shape, in parallel.
-///
-/// The frames are packed as `gridz_compress_chunks` writes them. Frame i has `frame_bytes[i]` bytes
-/// and begins at the first multiple of 16 bytes after the previous one. `frames` has `frames_bytes`
-/// bytes, up to a multiple of 16 after the last frame. Array i is written to `dst + i *
-/// dst_stride`, in the byte order of `array`. Frames of different codecs may be mixed; frames of
-/// one codec are fastest. Everything else is as for `gridz_compress_chunks` and `gridz_decompress`.
-///
-/// Errors: those of `gridz_decompress`, for the first frame that cannot be decompressed;
-/// `gridz_last_error` contains its number. `INVALID_ARGUMENT` also if a frame is of another array
-/// than `array`.
-gridz_status gridz_decompress_chunks(const struct gridz_array *array,
-                                     size_t n_chunks,
-                                     const void *frames,
-                                     size_t frames_bytes,
-                                     const size_t *frame_bytes,
-                                     void *dst,
-                                     size_t dst_stride,
-                                     const struct gridz_options *options);
-
-/// Enqueues on a CUDA stream the packing of frames that `gridz_compress_async` writes to slots.
-/// Packed frames can be sent, or copied to the host, without unused bytes between them.
-///
-/// Frame i is at `frames + i * frame_stride`, has `frame_bytes[i]` bytes, and is copied to offset
-/// `offsets[i]` of `packed`: the first multiple of 16 after the previous frame. `offsets[n_frames]`
-/// is the end of the last frame, rounded up in the same way. Gaps between frames are zeroed. Frames
-/// that do not fit in the `packed_capacity` bytes of `packed` are left out. `offsets[n_frames]` is
-/// then larger than `packed_capacity`. A length above `frame_stride` is invalid and counts as 0.
-///
-/// The memory rules of `gridz_compress_async` apply: GPU memory, no overlaps, valid until the
-/// stream has completed the work. `frames` and `packed` are aligned to 16 bytes, and `frame_stride`
-/// is a multiple of 16. The last slot has `frame_stride` bytes too. `frame_bytes` has `n_frames`
-/// lengths and `offsets` has `n_frames` + 1 elements; both are aligned to 8 bytes, and may be
-/// pinned host memory. Only the first call of a process may wait for the GPU. With 0 frames the
-/// call does nothing and does not write `offsets`.
-///
-/// Errors: `INVALID_ARGUMENT`, naming the argument; `UNSUPPORTED_JOB` for too many frames;
-/// `DEVICE`.
-gridz_status gridz_pack_async(size_t n_frames,
-                              const void *frames,
-                              size_t frame_stride,
-                              const size_t *frame_bytes,
-                              void *packed,
-                              size_t packed_capacity,
-                              size_t *offsets,
-                              void *stream);
-
-/// Enqueues on a CUDA stream the unpacking of packed frames into slots for
-/// `gridz_decompress_async`.
-///
-/// This is the inverse of `gridz_pack_async`, with the same rules for memory. Frame i has
-/// `frame_bytes[i]` bytes, is at `packed + offsets[i]` and is copied to `frames + i *
-/// frame_stride`. `offsets` needs only `n_frames` elements here.
-///
-/// Offsets and lengths may be untrusted. `lengths[i]` is set to the length of frame i. It is set to
-/// 0 if the frame does not begin at a multiple of 16, is not wholly inside the `packed_bytes` bytes
-/// of `packed` (a multiple of 16), or is longer than `frame_stride`. Pass `lengths` to
-/// `gridz_decompress_async`, which reports a frame of length 0 as truncated.
-///
-/// Errors: those of `gridz_pack_async`.
-gridz_status gridz_unpack_async(size_t n_frames,
-                                const void *packed,
-                                size_t packed_bytes,
-                                const size_t *offsets,
-                                const size_t *frame_bytes,
-                                void *frames,
-                                size_t frame_stride,
-                                size_t *lengths,
-                                void *stream);
-
 /// Returns the number of codecs in this library.
 size_t gridz_codec_count(void);
 
@@ -1234,6 +596,27 @@ const char *gridz_codec_name(size_t index);
 ///
 /// Errors: `INVALID_ARGUMENT`.
 gridz_status gridz_codec_info(size_t index, struct gridz_codec *codec);
+
+/// Makes a request in text form from its parts, for `gridz_options.request` and `gridz_compress_nd`.
+///
+/// `codec` is the name of a codec, or NULL for the default one. `mode` is one of `GRIDZ_MODE_*` and
+/// `value` the number that belongs to it: 0 for `GRIDZ_MODE_LOSSLESS` and `GRIDZ_MODE_EXPERT`.
+/// `level` is one of the numbers that `gridz_codec_info` lists; 0 = the default. Parameters of the
+/// codec and fill values may be appended to the text: `",layers=3,fill=-999"`.
+///
+/// Writes the text and a terminating 0 byte to `text`, which has room for `capacity` bytes; 64 are
+/// always enough. Sets `*text_bytes` to the number of bytes, the 0 byte included. `text_bytes` may be
+/// NULL.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for a codec, mode or level that this version lacks,
+/// `DST_TOO_SMALL` with the needed bytes in `*text_bytes`.
+gridz_status gridz_request_text(const char *codec,
+                                gridz_mode mode,
+                                double value,
+                                uint32_t level,
+                                char *text,
+                                size_t capacity,
+                                size_t *text_bytes);
 
 /// Converts a request in text form, such as `"lorenzo,level=dense"` or `"quant,abs=1e-3"`, to
 /// cd_values for `H5Pset_filter`, h5repack's UD and `nc_def_var_filter`.
@@ -1264,236 +647,6 @@ gridz_status gridz_cd_text(const uint32_t *values,
                            char *text,
                            size_t capacity,
                            size_t *text_bytes);
-
-/// Compares an array with its original. Writes the largest errors and their positions, whether a
-/// bound is kept, and the usual quality figures to `*report`, whose `struct_size` the caller has
-/// set.
-///
-/// `original` and `decoded` are two arrays like `array` in host memory, of equal `original_bytes`
-/// and `decoded_bytes`. Any codec may have produced `decoded`. Elements that are not finite, or
-/// missing, in one of them count only in the mismatches. Working memory is less than 1 MiB for each
-/// working thread. The report does not depend on the number of threads.
-///
-/// Errors: `INVALID_ARGUMENT`; `UNSUPPORTED_JOB` for opaque elements, for `GRIDZ_MODE_PWREL` with
-/// integers, for modes that do not bound each error, and for GPU memory; `OUT_OF_MEMORY`.
-gridz_status gridz_quality(const struct gridz_array *array,
-                           const void *original,
-                           size_t original_bytes,
-                           const void *decoded,
-                           size_t decoded_bytes,
-                           struct gridz_quality_report *report,
-                           const struct gridz_quality_options *options);
-
-/// Finds the smallest and the largest number of an array. Use it to compute a bound relative to the
-/// range, or to combine the ranges of several processes: the smallest minimum and the largest
-/// maximum.
-///
-/// `data` is an array like `array` of `data_bytes` bytes, in host memory. Elements that are not
-/// finite, or missing, do not count. Without any numbers `*minimum` is infinity and `*maximum`
-/// minus infinity. 64-bit integers that a double cannot represent are rounded toward the inside of
-/// the range, so `*minimum` may exceed `*maximum`. `mode` and `value` of the options must be 0.
-///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for opaque elements and for GPU memory,
-/// `OUT_OF_MEMORY`.
-gridz_status gridz_range(const struct gridz_array *array,
-                         const void *data,
-                         size_t data_bytes,
-                         double *minimum,
-                         double *maximum,
-                         const struct gridz_quality_options *options);
-
-/// Returns `value` times the range from `minimum` to `maximum`, rounded down: the absolute bound
-/// (`GRIDZ_MODE_ABS`) that keeps all errors within `value` times the range.
-///
-/// Returns 0, which no codec accepts as a bound, if an argument is not finite or the range is
-/// empty: all numbers are equal, or there are none.
-double gridz_relative_bound(double minimum, double maximum, double value);
-
-/// Compresses a sparse matrix. The caller owns `*cci` and frees it with `gridz_cci_destroy`.
-///
-/// `csr` describes the matrix in rows or columns and is not needed afterwards. The elements of a
-/// row keep their order, even if their columns are unsorted or duplicated. `values` is one of
-/// `GRIDZ_CCI_VALUES_*`. `context` may be NULL.
-///
-/// Working memory is proportional to the number of elements, plus 16 bytes for every 3840 rows. The
-/// frame has at least 1 byte per row.
-///
-/// Errors: `INVALID_ARGUMENT` for an invalid matrix, or for values that `values` cannot code;
-/// `UNSUPPORTED_JOB` for other types, for GPU memory, and for more elements than one frame can hold
-/// (more than 10^11); `OUT_OF_MEMORY`.
-gridz_status gridz_cci_create(const struct gridz_csr *csr,
-                              uint32_t values,
-                              const struct gridz_context *context,
-                              struct gridz_cci **cci);
-
-/// Frees a sparse matrix. No call may be using it, and none may use it or its frame afterwards.
-/// NULL is ignored.
-void gridz_cci_destroy(struct gridz_cci *cci);
-
-/// Describes a sparse matrix and its coding in `*info`, whose `struct_size` the caller has set.
-///
-/// Errors: `INVALID_ARGUMENT`.
-gridz_status gridz_cci_inspect(const struct gridz_cci *cci, struct gridz_cci_info *info);
-
-/// Returns the frame that holds a sparse matrix: `*frame_bytes` bytes at `*frame`, valid as long as
-/// the matrix. The same matrix has the same frame on every machine. Write these bytes to store the
-/// matrix; `gridz_cci_open` reads them.
-///
-/// Errors: `INVALID_ARGUMENT`.
-gridz_status gridz_cci_frame(const struct gridz_cci *cci, const void **frame, size_t *frame_bytes);
-
-/// Creates a sparse matrix from its frame, which is in host memory and not needed afterwards. The
-/// caller owns `*cci` and frees it with `gridz_cci_destroy`. `context` may be NULL.
-///
-/// Untrusted input is safe: all tables are checked, and a damaged or hostile frame gives an error.
-/// Time and memory are proportional to `frame_bytes`, regardless of the rows and elements that the
-/// frame claims.
-///
-/// Errors: `INVALID_ARGUMENT`, `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`, `OUT_OF_MEMORY`;
-/// `UNSUPPORTED_JOB` for GPU memory and for slices that share codes, which no version of gridz
-/// writes.
-gridz_status gridz_cci_open(const void *frame,
-                            size_t frame_bytes,
-                            const struct gridz_context *context,
-                            struct gridz_cci **cci);
-
-/// Multiplies a sparse matrix by `n_vectors` vectors: Y = A X, or Y = Aᵀ X if `transposed` is 1
-/// instead of 0.
-///
-/// `semiring` is one of `GRIDZ_CCI_SEMIRING_*`. `x` and `y` have elements of the matrix's type, in
-/// `x_bytes` and `y_bytes` bytes, and must not overlap. `n_vectors` is 1 to 256. Several vectors
-/// are interleaved: element c of vector j is `x[c * n_vectors + j]`. `context` may be NULL.
-///
-/// The result does not depend on the number of threads or the CPU's instruction set. Each row is
-/// summed from its first element to its last, with one multiplication and one addition per element.
-/// SPEC.md defines the order for rows that are much longer than the other rows.
-///
-/// With `transposed`, results of parts of the matrix are added. For each vector they take memory of
-/// up to an eighth of the matrix's elements. A matrix created from the transpose is faster.
-///
-/// `x` and `y` may both be memory of an NVIDIA GPU, as for `gridz_compress`. This supports one
-/// vector, not transposed, and the semiring `GRIDZ_CCI_SEMIRING_PLUS_TIMES` only. The first call
-/// copies the frame to the GPU; see `gridz_cci_multiply_async`.
-///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for products that GPUs do not support,
-/// `OUT_OF_MEMORY`, `DEVICE`.
-gridz_status gridz_cci_multiply(const struct gridz_cci *cci,
-                                uint32_t semiring,
-                                uint32_t transposed,
-                                size_t n_vectors,
-                                const void *x,
-                                size_t x_bytes,
-                                void *y,
-                                size_t y_bytes,
-                                const struct gridz_context *context);
-
-/// Enqueues a product on a CUDA stream: y = A x with vectors in GPU memory, in the semiring
-/// `GRIDZ_CCI_SEMIRING_PLUS_TIMES`. The result is bit-identical to that of the CPU.
-///
-/// The first call for a GPU copies the compressed frame to it and waits for that. The copy stays
-/// there as long as the matrix exists. Both vectors are aligned for their elements. The vectors and
-/// the matrix must stay valid until the stream has completed the work. `stream` is a `cudaStream_t`
-/// or `CUstream`; NULL is the legacy default stream.
-///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for more than 2^32 rows or columns,
-/// `OUT_OF_MEMORY`, `DEVICE`.
-gridz_status gridz_cci_multiply_async(const struct gridz_cci *cci,
-                                      const void *x,
-                                      size_t x_bytes,
-                                      void *y,
-                                      size_t y_bytes,
-                                      void *stream);
-
-/// Counts the elements of `n` rows, from row `first` on.
-///
-/// Errors: `INVALID_ARGUMENT`.
-gridz_status gridz_cci_count(const struct gridz_cci *cci,
-                             uint64_t first,
-                             uint64_t n,
-                             uint64_t *nnz);
-
-/// Decodes `n` rows, from row `first` on: their `n + 1` row starts, counted from 0, and the columns
-/// and values of their elements in the original order. `nnz` is the number of these elements, as
-/// `gridz_cci_count` returns it.
-///
-/// `index_dtype` is `GRIDZ_DTYPE_I32` or `GRIDZ_DTYPE_I64`, the type of `starts` and `columns`. All
-/// three arrays are in host memory and aligned for their elements. `values` and `context` may be
-/// NULL.
-///
-/// Errors: `INVALID_ARGUMENT`, also if the index type is too narrow; `OUT_OF_MEMORY`.
-gridz_status gridz_cci_decode(const struct gridz_cci *cci,
-                              uint64_t first,
-                              uint64_t n,
-                              gridz_dtype index_dtype,
-                              void *starts,
-                              void *columns,
-                              void *values,
-                              uint64_t nnz,
-                              const struct gridz_context *context);
-
-/// Writes a box of a dataset. This implements `gridz_h5_write` of `gridz_hdf5.h`, which documents
-/// it and passes the functions of the program's libhdf5.
-///
-/// `functions` ends with an entry whose name is NULL. NULL in place of the list = look up these
-/// functions in the program, which must be linked with one libhdf5.
-///
-/// Errors: those of `gridz_h5_write`.
-gridz_status gridz_h5_write_by(const struct gridz_h5_function *functions,
-                               int64_t dataset,
-                               int64_t mem_type,
-                               const uint64_t *start,
-                               const uint64_t *count,
-                               const void *src,
-                               const struct gridz_h5_options *options);
-
-/// Reads a box of a dataset. This implements `gridz_h5_read` of `gridz_hdf5.h`; see
-/// `gridz_h5_write_by` for `functions`.
-///
-/// Errors: those of `gridz_h5_read`.
-gridz_status gridz_h5_read_by(const struct gridz_h5_function *functions,
-                              int64_t dataset,
-                              int64_t mem_type,
-                              const uint64_t *start,
-                              const uint64_t *count,
-                              void *dst,
-                              const struct gridz_h5_options *options);
-
-/// Reads a coarser grid, or fewer layers, of a box of a dataset. This implements
-/// `gridz_h5_read_progressive` of `gridz_hdf5.h`; see `gridz_h5_write_by` for `functions`.
-///
-/// Errors: those of `gridz_h5_read_progressive`.
-gridz_status gridz_h5_read_progressive_by(const struct gridz_h5_function *functions,
-                                          int64_t dataset,
-                                          int64_t mem_type,
-                                          const uint64_t *start,
-                                          const uint64_t *count,
-                                          uint32_t detail,
-                                          double value,
-                                          void *dst,
-                                          struct gridz_h5_part_info *info,
-                                          const struct gridz_h5_options *options);
-
-/// Describes the result of `gridz_h5_read_progressive_by` without reading it. This implements
-/// `gridz_h5_inspect_progressive` of `gridz_hdf5.h`; see `gridz_h5_write_by` for `functions`.
-///
-/// Errors: those of `gridz_h5_inspect_progressive`.
-gridz_status gridz_h5_inspect_progressive_by(const struct gridz_h5_function *functions,
-                                             int64_t dataset,
-                                             const uint64_t *start,
-                                             const uint64_t *count,
-                                             uint32_t detail,
-                                             double value,
-                                             struct gridz_h5_part_info *info,
-                                             const struct gridz_h5_options *options);
-
-/// Copies a dataset. This implements `gridz_h5_copy` of `gridz_hdf5.h`; see `gridz_h5_write_by` for
-/// `functions`.
-///
-/// Errors: those of `gridz_h5_copy`.
-gridz_status gridz_h5_copy_by(const struct gridz_h5_function *functions,
-                              int64_t src,
-                              int64_t dst,
-                              const struct gridz_h5_options *options);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -1,9 +1,10 @@
 // gridz for C++17: wraps the functions of gridz.h with types, containers and exceptions.
 //
 //     std::vector<float> field(64 * 128 * 128);
-//     gridz::Frame frame = gridz::compress(field, {64, 128, 128});
+//     gridz::Frame frame = gridz::compress(field, {64, 128, 128}, "quant,abs=1e-3");
 //     std::vector<float> back = gridz::decompress<float>(frame);
 //
+// Arrays are containers with data() and size(), std::span, or std::mdspan in C order.
 // Extents are in elements, slowest-varying first. Several threads may call all functions at the
 // same time. A failed call throws gridz::Error with a status of gridz.h and a text for people. A
 // failed allocation throws gridz::Error in the library, and std::bad_alloc in the containers of
@@ -26,7 +27,12 @@
 #include <utility>
 #include <vector>
 
-#include "gridz.h"
+#if __cplusplus >= 202002L && __has_include(<span>)
+#include <span>
+#endif
+
+#include "gridz_cuda.h"
+#include "gridz_progressive.h"
 
 namespace gridz {
 
@@ -66,6 +72,15 @@ public:
     Span(const Container &container) noexcept : data_(container.data()), size_(container.size())
     {
     }
+
+#ifdef __cpp_lib_span
+    // Views a std::span, also a temporary one, and converts to one.
+    template <class U, std::size_t N, class = std::enable_if_t<std::is_convertible_v<U (*)[], T (*)[]>>>
+    Span(std::span<U, N> elements) noexcept : data_(elements.data()), size_(elements.size())
+    {
+    }
+    operator std::span<T>() const noexcept { return {data_, size_}; }
+#endif
 
     T *data() const noexcept { return data_; }
     std::size_t size() const noexcept { return size_; }
@@ -119,19 +134,28 @@ private:
     std::unique_ptr<gridz_context, End> context_;
 };
 
-// How to compress and decompress. The default is that of the library: lossless and fast.
+// Makes a request in text form from its parts: the name of a codec, a mode with its value, and the
+// number of a level (0 = the codec's default). Parameters and fill values may be appended to it.
+inline std::string request(const std::string &codec, gridz_mode mode = GRIDZ_MODE_LOSSLESS, double value = 0,
+                           std::uint32_t level = 0)
+{
+    char text[256];
+    check(gridz_request_text(codec.c_str(), mode, value, level, text, sizeof text, nullptr));
+    return text;
+}
+
+// How to compress and decompress. The default is that of the library: lossless and fast. A request in
+// text form converts to Options: gridz::compress(field, extents, "quant,abs=1e-3").
 struct Options {
-    // Name of the codec, or a whole request in text form, such as "lorenzo,level=dense"; nullptr = the default codec.
-    // Must outlive the call.
-    const char *codec = nullptr;
-    // 0 = the codec's default.
-    std::uint32_t level = 0;
+    Options() = default;
+    Options(std::string text) : request(std::move(text)) {}
+    Options(const char *text) : request(text) {}
+
+    // Request in text form, such as "lorenzo,level=dense"; empty = the default codec.
+    std::string request;
     const Context *context = nullptr;
     // Decompress without verifying checksums.
     bool skip_checksum = false;
-    // Permitted change of the values, and the number that belongs to it.
-    gridz_mode mode = GRIDZ_MODE_LOSSLESS;
-    double value = 0;
     // Fill values, which mark elements without data: `n_fill_values` consecutive elements of the
     // array's type, which must outlive the call. nullptr = none. `n_fill_values` 0 = one. Lossless
     // codecs ignore them.
@@ -142,14 +166,12 @@ struct Options {
     const void *valid_min = nullptr;
     const void *valid_max = nullptr;
 
+    // The struct of the C API, valid while this object lives.
     gridz_options c() const noexcept
     {
         gridz_options options{};
         options.struct_size = sizeof options;
-        options.codec = codec;
-        options.level = level;
-        options.mode = mode;
-        options.value = value;
+        options.request = request.empty() ? nullptr : request.c_str();
         options.context = context ? context->get() : nullptr;
         options.flags = skip_checksum ? GRIDZ_FLAG_SKIP_CHECKSUM : 0;
         options.fill_value = fill_value;
@@ -240,6 +262,11 @@ public:
     std::uint64_t frame_bytes() const noexcept { return info_.frame_bytes; }
     // Empty if the library does not know the codec.
     std::string codec() const { return info_.codec_name ? info_.codec_name : ""; }
+    // Guarantee of the frame: GRIDZ_MODE_*, the number that belongs to it, and the bound of the
+    // absolute error, which is NaN if there is none.
+    gridz_mode mode() const noexcept { return info_.mode; }
+    double value() const noexcept { return info_.value; }
+    double bound() const noexcept { return info_.bound; }
 
 private:
     gridz_frame_info info_{};
@@ -264,6 +291,43 @@ template <class T> void check_type(const Info &info)
     const bool is_native = sizeof(T) == 1 || info.byte_order() == GRIDZ_BYTE_ORDER_LITTLE;
     if (info.dtype() != dtype<T>::value || !is_native)
         throw Error(GRIDZ_ERROR_INVALID_ARGUMENT, "the array in the frame has another element type or byte order");
+}
+
+// True for std::mdspan and other classes with its interface.
+template <class Array, class = void> struct is_mdspan : std::false_type {};
+template <class Array>
+struct is_mdspan<Array, std::void_t<typename Array::extents_type, typename Array::layout_type,
+                                    decltype(std::declval<const Array &>().data_handle())>> : std::true_type {};
+template <class Array> using if_mdspan = std::enable_if_t<is_mdspan<Array>::value>;
+
+// The extents of an mdspan. Throws unless its elements are contiguous in C order.
+template <class Array> Extents extents_of(const Array &array)
+{
+    const std::size_t rank = Array::rank();
+    Extents extents(rank);
+    bool is_empty = false;
+    for (std::size_t axis = 0; axis < rank; axis++) {
+        extents[axis] = static_cast<std::uint64_t>(array.extent(axis));
+        is_empty = is_empty || extents[axis] == 0;
+    }
+    std::uint64_t step = 1;
+    for (std::size_t axis = rank; axis-- > 0 && !is_empty; step *= extents[axis])
+        if (extents[axis] > 1 && static_cast<std::uint64_t>(array.stride(axis)) != step)
+            throw Error(GRIDZ_ERROR_INVALID_ARGUMENT,
+                        "the mdspan is not contiguous in C order; copy it to one with layout_right");
+    return extents;
+}
+
+// The number of elements of an array.
+inline std::uint64_t product(const Extents &extents)
+{
+    std::uint64_t n = 1;
+    for (const std::uint64_t extent : extents) {
+        if (extent != 0 && n > UINT64_MAX / extent)
+            throw Error(GRIDZ_ERROR_INVALID_ARGUMENT, "the product of the extents exceeds 2^64");
+        n *= extent;
+    }
+    return n;
 }
 
 } // namespace detail
@@ -312,6 +376,15 @@ template <class Container> Frame compress(const Container &values, const Extents
     return frame;
 }
 
+// Compresses the elements of a std::mdspan in C order, with its extents.
+template <class Array, class = detail::if_mdspan<Array>> Frame compress(const Array &array, const Options &options = {})
+{
+    using T = std::remove_cv_t<typename Array::element_type>;
+    const Extents extents = detail::extents_of(array);
+    const std::size_t n = static_cast<std::size_t>(detail::product(extents));
+    return compress(Span<const T>(array.data_handle(), n), extents, options);
+}
+
 // Decompresses to the start of a destination. Returns the number of elements.
 template <class T>
 std::size_t decompress_into(Span<const std::uint8_t> frame, Span<T> dst, const Options &options = {})
@@ -321,6 +394,18 @@ std::size_t decompress_into(Span<const std::uint8_t> frame, Span<T> dst, const O
     std::size_t n = 0;
     check(gridz_decompress(frame.data(), frame.size(), dst.data(), dst.bytes(), &n, &c));
     return n / sizeof(T);
+}
+
+// Decompresses to a std::mdspan in C order, which has the extents of the array in the frame.
+template <class Array, class = detail::if_mdspan<Array>>
+void decompress_into(Span<const std::uint8_t> frame, const Array &dst, const Options &options = {})
+{
+    using T = typename Array::element_type;
+    const Extents extents = detail::extents_of(dst);
+    if (Info(frame).extents() != extents)
+        throw Error(GRIDZ_ERROR_INVALID_ARGUMENT,
+                    "the array in the frame has other extents than the destination; gridz::Info reports them");
+    decompress_into<T>(frame, Span<T>(dst.data_handle(), static_cast<std::size_t>(detail::product(extents))), options);
 }
 
 // Decompresses a frame. `limit` is the largest number of elements that the caller expects; an
@@ -380,6 +465,153 @@ std::vector<T> decompress_region(Span<const std::uint8_t> frame, const Extents &
     check(call(values.data(), n));
     return values;
 }
+
+// Frames of many arrays of one type and shape. Frame i has lengths[i] bytes. Each begins in `bytes` at
+// the first multiple of 16 after the previous one.
+struct PackedFrames {
+    Frame bytes;
+    std::vector<std::size_t> lengths;
+};
+
+// Compresses arrays of one type and shape that follow each other in a container, on all threads.
+// `extents` are those of one array.
+template <class Container>
+PackedFrames compress_chunks(const Container &values, const Extents &extents, const Options &options = {})
+{
+    using T = std::remove_cv_t<std::remove_pointer_t<decltype(values.data())>>;
+    const std::uint64_t n_elements = detail::product(extents);
+    if (n_elements == 0 || values.size() % n_elements != 0)
+        throw Error(GRIDZ_ERROR_INVALID_ARGUMENT,
+                    "the number of elements is not a multiple of the elements of one array; check the extents");
+    const gridz_array array = detail::describe<T>(extents);
+    const gridz_options c = options.c();
+    PackedFrames packed;
+    packed.lengths.resize(static_cast<std::size_t>(values.size() / n_elements));
+    gridz_batch batch{};
+    batch.struct_size = sizeof batch;
+    batch.array = &array;
+    batch.n = packed.lengths.size();
+    batch.arrays = const_cast<T *>(values.data()); // only read
+    batch.array_stride = static_cast<std::size_t>(n_elements * sizeof(T));
+    batch.frame_bytes = packed.lengths.data();
+    batch.options = &c;
+    check(gridz_packed_bound(&array, batch.n, &batch.packed_bytes));
+    packed.bytes.resize(batch.packed_bytes);
+    batch.packed = packed.bytes.data();
+    std::size_t n_bytes = 0;
+    check(gridz_compress_chunks(&batch, &n_bytes));
+    packed.bytes.resize(n_bytes);
+    return packed;
+}
+
+// Decompresses the frames of compress_chunks, on all threads. `extents` are those of one array.
+template <class T>
+std::vector<T> decompress_chunks(const PackedFrames &packed, const Extents &extents, const Options &options = {})
+{
+    const gridz_array array = detail::describe<T>(extents);
+    const gridz_options c = options.c();
+    const std::size_t n_elements = static_cast<std::size_t>(detail::product(extents));
+    std::vector<T> values(packed.lengths.size() * n_elements);
+    gridz_batch batch{};
+    batch.struct_size = sizeof batch;
+    batch.array = &array;
+    batch.n = packed.lengths.size();
+    batch.arrays = values.data();
+    batch.array_stride = n_elements * sizeof(T);
+    batch.packed = const_cast<std::uint8_t *>(packed.bytes.data()); // only read
+    batch.packed_bytes = packed.bytes.size();
+    batch.frame_bytes = const_cast<std::size_t *>(packed.lengths.data());
+    batch.options = &c;
+    check(gridz_decompress_chunks(&batch));
+    return values;
+}
+
+// Many arrays of one type and shape in GPU memory, and their frames in slots: the asynchronous calls
+// of gridz_cuda.h, which enqueue work on a CUDA stream. The caller owns the memory, which stays valid
+// until the stream has completed the work. An object may be used by one thread at a time.
+template <class T> class Batch {
+public:
+    // `extents` are those of one array. `stream` is a cudaStream_t; nullptr = the default stream.
+    Batch(const Extents &extents, std::size_t n, void *stream = nullptr, const Options &options = {})
+        : extents_(extents), options_(options), array_(detail::describe<T>(extents_)), c_options_(options_.c())
+    {
+        batch_.struct_size = sizeof batch_;
+        batch_.array = &array_;
+        batch_.n = n;
+        batch_.array_stride = static_cast<std::size_t>(detail::product(extents_) * sizeof(T));
+        batch_.stream = stream;
+        batch_.options = &c_options_;
+        check(gridz_compress_bound(&array_, &c_options_, &batch_.frame_stride));
+    }
+    Batch(const Batch &) = delete;
+    Batch &operator=(const Batch &) = delete;
+
+    // The struct of the C API, for fields without a function here, such as array_stride. Its pointers
+    // to the array and the options are valid while this object lives.
+    gridz_batch &c() noexcept { return batch_; }
+
+    // Bytes of the slot of a frame, a multiple of 16.
+    std::size_t slot_bytes() const noexcept { return batch_.frame_stride; }
+
+    // Bytes of the workspace that compress and decompress need. Also loads the kernels.
+    std::size_t workspace_bytes() const
+    {
+        std::size_t n_bytes = 0;
+        check(gridz_async_workspace_bytes(&batch_, &n_bytes));
+        return n_bytes;
+    }
+
+    // Uses this GPU memory instead of allocating a workspace in each call.
+    void set_workspace(void *workspace, std::size_t n_bytes) noexcept
+    {
+        batch_.workspace = workspace;
+        batch_.workspace_bytes = n_bytes;
+    }
+
+    // Compresses `arrays` to slots at `frames`; writes the lengths to `frame_bytes`.
+    void compress(const T *arrays, void *frames, std::size_t *frame_bytes)
+    {
+        set_memory(const_cast<T *>(arrays), frames, frame_bytes);
+        check(gridz_compress_async(&batch_));
+    }
+
+    // Decompresses frames in slots to `arrays`; writes a status of each to `statuses`.
+    void decompress(const void *frames, const std::size_t *frame_bytes, T *arrays, gridz_status *statuses)
+    {
+        set_memory(arrays, const_cast<void *>(frames), const_cast<std::size_t *>(frame_bytes));
+        batch_.statuses = statuses;
+        check(gridz_decompress_async(&batch_));
+    }
+
+    // Decompresses a region of each array: `count` elements from `start` on, along each axis.
+    void decompress_region(const void *frames, const std::size_t *frame_bytes, const Extents &start, const Extents &count,
+                           T *regions, gridz_status *statuses)
+    {
+        if (start.size() != extents_.size() || count.size() != extents_.size())
+            throw Error(GRIDZ_ERROR_INVALID_ARGUMENT, "start and count of a region need one number for each axis of the arrays");
+        set_memory(regions, const_cast<void *>(frames), const_cast<std::size_t *>(frame_bytes));
+        gridz_batch batch = batch_;
+        batch.statuses = statuses;
+        batch.start = start.data();
+        batch.count = count.data();
+        batch.array_stride = static_cast<std::size_t>(detail::product(count) * sizeof(T));
+        check(gridz_decompress_async(&batch));
+    }
+
+private:
+    void set_memory(T *arrays, void *frames, std::size_t *frame_bytes) noexcept
+    {
+        batch_.arrays = arrays;
+        batch_.frames = frames;
+        batch_.frame_bytes = frame_bytes;
+    }
+
+    Extents extents_;
+    Options options_;
+    gridz_array array_;
+    gridz_options c_options_;
+    gridz_batch batch_{};
+};
 
 } // namespace gridz
 

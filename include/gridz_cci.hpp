@@ -30,6 +30,7 @@
 #include <cstring>
 
 #include "gridz.hpp"
+#include "gridz_sparse.h"
 
 #if defined(__CUDACC__) || defined(__HIPCC__)
 #define GRIDZ_HOST_DEVICE __host__ __device__

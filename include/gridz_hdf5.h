@@ -9,9 +9,9 @@
  *
  * Setting the filter in a property list does not call gridz; HDF5 loads the plugin. If gridz does
  * not support a value, H5Dcreate fails, and its error lists the allowed values. Programs that only
- * set the filter link with HDF5 only. gridz itself transfers whole datasets, with all threads and
- * many chunks at a time. Programs that call gridz_h5_write, gridz_h5_read, gridz_h5_copy or
- * gridz_h5_read_progressive also link with -lgridz:
+ * set the filter by numbers link with HDF5 only. gridz itself transfers whole datasets, with all
+ * threads and many chunks at a time. Programs that call gridz_h5_set_request, gridz_h5_write,
+ * gridz_h5_read, gridz_h5_copy or gridz_h5_read_progressive also link with -lgridz:
  *
  *     if (gridz_h5_write(dset, H5T_NATIVE_FLOAT, NULL, NULL, data, NULL) != GRIDZ_OK)
  *         fprintf(stderr, "%s\n", gridz_last_error());
@@ -36,6 +36,7 @@
 #include <hdf5.h>
 
 #include "gridz.h"
+#include "gridz_hdf5_by.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -110,6 +111,19 @@ static inline herr_t gridz_h5_set_mode(hid_t dcpl, unsigned codec, unsigned mode
     unsigned values[GRIDZ_H5_MAX_VALUES];
     const size_t n = gridz_h5_values(codec, mode, value, level, values);
     if (mode == GRIDZ_MODE_LOSSLESS || H5Zfilter_avail(GRIDZ_H5_FILTER) <= 0)
+        return -1;
+    return H5Pset_filter(dcpl, GRIDZ_H5_FILTER, H5Z_FLAG_MANDATORY, n, values);
+}
+
+/*
+ * Like gridz_h5_set, with a request in text form, such as "quant,abs=1e-3". Programs that call it also
+ * link with -lgridz. After an invalid request gridz_last_error returns the text.
+ */
+static inline herr_t gridz_h5_set_request(hid_t dcpl, const char *request)
+{
+    uint32_t values[64];
+    size_t n;
+    if (gridz_cd_values(request, values, sizeof values / sizeof *values, &n) != GRIDZ_OK || H5Zfilter_avail(GRIDZ_H5_FILTER) <= 0)
         return -1;
     return H5Pset_filter(dcpl, GRIDZ_H5_FILTER, H5Z_FLAG_MANDATORY, n, values);
 }

@@ -38,7 +38,8 @@ command=$PREFIX/bin/gridz
 python=$lib/gridz/python
 plugin=$PLUGINDIR/libh5gridz.so
 
-headers="gridz.h gridz.hpp gridz_cci.hpp gridz_hdf5.h gridz.f90 gridz_cci.f90 gridz_hdf5.f90 gridz_bulk.f90"
+headers="gridz.h gridz_batch.h gridz_cuda.h gridz_hdf5.h gridz_hdf5_by.h gridz_progressive.h gridz_quality.h gridz_sparse.h"
+headers="$headers gridz.hpp gridz_cci.hpp gridz_hdf5.hpp gridz.f90 gridz_cci.f90 gridz_hdf5.f90 gridz_bulk.f90"
 documents="LICENSE-MIT LICENSE-APACHE CHANGELOG.md README.md src/format/*.md docs/*.md docs/tutorial.ipynb docs/images/* docs/ratio-speed-*.svg docs/results/* examples/c/* examples/checkpoint/* examples/mpi/* examples/sparse/* examples/adios2/* plugin/adios2/*"
 formats="SPEC.md SPARSE.md CD_VALUES.md"
 

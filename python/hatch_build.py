@@ -3,7 +3,7 @@ from C headers.
 
 - `gridz/plugin/libgridz.so` is `GRIDZ_LIBRARY`, or else `target/release/libgridz.so`, which
   `cargo build --release` makes if it is missing or older than the sources
-- `gridz/_abi.py` has the structs, constants and functions of `include/gridz.h`, for cffi
+- `gridz/_abi.py` has the structs, constants and functions of the C headers, for cffi
 - `gridz/_h5_functions.py` has the names of the libhdf5 functions listed in `include/gridz_hdf5.h`
 
 Run as a program, `python hatch_build.py [LIBRARY]` generates these in the source tree, where they
@@ -28,10 +28,16 @@ def version() -> str:
     return re.search(r'^version = "(.+)"$', (ROOT / "Cargo.toml").read_text(), flags=re.M).group(1)
 
 
+def headers() -> "list[pathlib.Path]":
+    """The headers that cbindgen generates, in the order in which they include each other."""
+    listed = (ROOT / "crates" / "gridz-capi" / "headers.toml").read_text()
+    return [ROOT / "include" / f"{name}.h" for name in re.findall(r'^name = "(\w+)"$', listed, flags=re.M)]
+
+
 def declarations() -> str:
-    """What cffi needs of `include/gridz.h`: its declarations and numeric constants, without all
-    other preprocessor lines and without comments."""
-    lines = (ROOT / "include" / "gridz.h").read_text().splitlines()
+    """What cffi needs of the C headers: declarations and numeric constants, without all other
+    preprocessor lines and without comments."""
+    lines = [line for path in headers() for line in path.read_text().splitlines()]
     lines = [line for line in lines if not line.startswith("#") or re.fullmatch(r"#define \w+ -?\d+", line)]
     text = "\n".join(lines).replace('extern "C" {', "").replace('}  // extern "C"', "")
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)

@@ -82,10 +82,7 @@ class Options(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_size_t),
         ("context", c_void_p),
-        ("codec", c_char_p),
-        ("mode", c_uint32),
-        ("level", c_uint32),
-        ("value", c_double),
+        ("request", c_char_p),
         ("flags", c_uint64),
         ("fill_value", c_void_p),
         ("n_fill_values", c_size_t),
@@ -94,7 +91,7 @@ class Options(ctypes.Structure):
     ]
 
     def __init__(self, codec, level):
-        super().__init__(struct_size=ctypes.sizeof(Options), codec=codec.encode(), level=level)
+        super().__init__(ctypes.sizeof(Options), None, (f"{codec},level={level}" if level else codec).encode())
 
 
 class Gridz:

@@ -53,25 +53,6 @@ pub struct BatchMemory<'a> {
     pub workspace: Option<DeviceSlice<'a>>,
 }
 
-/// Names of a batch's memory in error texts: the arguments of the C function.
-struct ArgNames {
-    arrays: &'static str,
-    frames: &'static str,
-    array_stride: &'static str,
-    frame_stride: &'static str,
-}
-
-fn arg_names(direction: Direction) -> ArgNames {
-    match direction {
-        Direction::Compress => {
-            ArgNames { arrays: "src", frames: "dst", array_stride: "src_stride", frame_stride: "dst_stride" }
-        }
-        Direction::Decompress => {
-            ArgNames { arrays: "dst", frames: "frames", array_stride: "dst_stride", frame_stride: "frame_stride" }
-        }
-    }
-}
-
 impl Batch {
     /// Prepares the compression by `request`, or the decompression of its frames.
     ///
@@ -100,21 +81,20 @@ impl PreparedBatch {
     /// # Errors
     /// `InvalidArgument` with the reason for a stride that cannot be used, or if that many bytes
     /// cannot be addressed.
-    pub fn spans(&self, direction: Direction) -> Result<(u64, u64)> {
+    pub fn spans(&self) -> Result<(u64, u64)> {
         let Batch { n_chunks, array_stride, frame_stride, .. } = self.batch;
         if n_chunks == 0 {
             return Ok((0, 0));
         }
-        let names = arg_names(direction);
         let (array_bytes, slot_bytes) = (self.array_bytes(), self.slot_bytes());
         let alignment = self.prepared.alignment();
-        let (stride, name) = (array_stride, names.array_stride);
+        let (stride, name) = (array_stride, "array_stride");
         if n_chunks > 1 && (stride < array_bytes || !stride.is_multiple_of(alignment)) {
             let text =
                 format!("{name} is {stride}; it must be a multiple of {alignment} and at least {array_bytes}");
             return Err(Error::invalid(text));
         }
-        let (stride, name) = (frame_stride, names.frame_stride);
+        let (stride, name) = (frame_stride, "frame_stride");
         if stride < slot_bytes || !stride.is_multiple_of(FRAME_ALIGNMENT) {
             let text =
                 format!("{name} is {stride}; it must be a multiple of {FRAME_ALIGNMENT} and at least {slot_bytes}");
@@ -127,10 +107,7 @@ impl PreparedBatch {
                 Error::invalid(format!("{n_chunks} chunks with a {name} of {stride} exceed the address space"))
             })
         };
-        Ok((
-            span(names.array_stride, array_stride, array_bytes)?,
-            span(names.frame_stride, frame_stride, slot_bytes)?,
-        ))
+        Ok((span("array_stride", array_stride, array_bytes)?, span("frame_stride", frame_stride, slot_bytes)?))
     }
 
     /// Number of bytes of an array, or of its region.
@@ -152,14 +129,12 @@ fn check_memory<'a>(
     prepared: &PreparedBatch,
     memory: &BatchMemory<'a>,
     statuses: Option<DeviceSlice<'a>>,
-    direction: Direction,
 ) -> Result<[Option<NamedSlice<'a>>; MAX_ARGS]> {
-    let names = arg_names(direction);
-    let (array_span, frame_span) = prepared.spans(direction)?;
+    let (array_span, frame_span) = prepared.spans()?;
     let n_chunks = prepared.batch.n_chunks as u64;
     let all = [
-        Some((names.arrays, memory.arrays, array_span, prepared.prepared.alignment())),
-        Some((names.frames, memory.frames, frame_span, FRAME_ALIGNMENT)),
+        Some(("arrays", memory.arrays, array_span, prepared.prepared.alignment())),
+        Some(("frames", memory.frames, frame_span, FRAME_ALIGNMENT)),
         Some(("frame_bytes", memory.frame_bytes, 8 * n_chunks, 8)),
         statuses.map(|statuses| ("statuses", statuses, 4 * n_chunks, 4)),
         memory.workspace.map(|workspace| ("workspace", workspace, 0, 8)),
@@ -262,8 +237,8 @@ fn enqueue(
         return Ok(());
     }
     check_gpu_allowed(context)?;
-    let all = check_memory(prepared, memory, statuses, direction)?;
-    let (stream, _entered) = open(stream, arg_names(direction).frames, memory.frames, &all, context)?;
+    let all = check_memory(prepared, memory, statuses)?;
+    let (stream, _entered) = open(stream, "frames", memory.frames, &all, context)?;
     let device = stream.device();
     let plan = prepared.plan(direction, verify)?;
     let stride = if batch.n_chunks > 1 { batch.array_stride } else { 0 };

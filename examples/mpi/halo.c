@@ -31,7 +31,7 @@
 #include <mpi-ext.h>
 #endif
 
-#include <gridz.h>
+#include <gridz_cuda.h>
 
 enum { BLOCK_PLANES = 16, WARM_UPS = 3, ROUNDS = 15, NO_GPU = 77 };
 
@@ -83,26 +83,45 @@ static void copy(void *dst, const void *src, size_t n_bytes)
 
 /* ---- asynchronous work of the GPU ---- */
 
+/* The blocks of a face at `blocks`, with the memory that all work on the stream shares. */
+static gridz_batch batch_of(Halo *halo, char *blocks)
+{
+    gridz_batch batch = {.struct_size = sizeof batch, .array = &halo->block, .n = halo->n, .options = &halo->options};
+    batch.arrays = blocks;
+    batch.array_stride = halo->block_bytes;
+    batch.frames = halo->slots;
+    batch.frame_stride = halo->slot;
+    batch.workspace = halo->workspace;
+    batch.workspace_bytes = halo->workspace_bytes;
+    batch.stream = stream;
+    return batch;
+}
+
 static void compress(Halo *halo)
 {
     for (Way *way = halo->ways; way < halo->ways + 2; way++) {
-        size_t *offsets = (size_t *)way->out, *lengths = offsets + halo->n + 1;
-        GRIDZ(gridz_compress_async(&halo->block, halo->n, way->face, halo->block_bytes, halo->slots, halo->slot,
-                                   lengths, halo->workspace, halo->workspace_bytes, stream, &halo->options));
-        GRIDZ(gridz_pack_async(halo->n, halo->slots, halo->slot, lengths, way->out + halo->index_bytes,
-                               halo->capacity - halo->index_bytes, offsets, stream));
+        gridz_batch batch = batch_of(halo, way->face);
+        batch.offsets = (size_t *)way->out;
+        batch.frame_bytes = batch.offsets + halo->n + 1;
+        batch.packed = way->out + halo->index_bytes;
+        batch.packed_bytes = halo->capacity - halo->index_bytes;
+        GRIDZ(gridz_compress_async(&batch));
+        GRIDZ(gridz_pack_async(&batch));
     }
 }
 
 static void decompress(Halo *halo)
 {
     for (Way *way = halo->ways; way < halo->ways + 2; way++) {
-        const size_t *offsets = (const size_t *)way->in, *lengths = offsets + halo->n + 1;
-        GRIDZ(gridz_unpack_async(halo->n, way->in + halo->index_bytes, way->in_bytes - halo->index_bytes, offsets,
-                                 lengths, halo->slots, halo->slot, halo->lengths, stream));
-        GRIDZ(gridz_decompress_async(&halo->block, halo->n, halo->slots, halo->slot, halo->lengths, way->ghost,
-                                     halo->block_bytes, way->statuses, halo->workspace, halo->workspace_bytes, stream,
-                                     &halo->options));
+        gridz_batch batch = batch_of(halo, way->ghost);
+        batch.offsets = (size_t *)way->in;
+        batch.frame_bytes = batch.offsets + halo->n + 1;
+        batch.packed = way->in + halo->index_bytes;
+        batch.packed_bytes = way->in_bytes - halo->index_bytes;
+        batch.statuses = way->statuses;
+        GRIDZ(gridz_unpack_async(&batch, halo->lengths));
+        batch.frame_bytes = halo->lengths; /* verified: 0 for a frame outside the message */
+        GRIDZ(gridz_decompress_async(&batch));
     }
 }
 
@@ -228,11 +247,11 @@ static void take(Halo *halo, char *ghosts)
 
 static void measure(const char *name, const char *codec, Halo *halo, char *slab, size_t slab_bytes)
 {
-    halo->options = (gridz_options){.struct_size = sizeof halo->options, .codec = codec};
+    halo->options = (gridz_options){.struct_size = sizeof halo->options, .request = codec};
     GRIDZ(gridz_compress_bound(&halo->block, &halo->options, &halo->slot));
     GRIDZ(gridz_packed_bound(&halo->block, halo->n, &halo->capacity));
-    GRIDZ(gridz_async_workspace_bytes(&halo->block, halo->n, stream, &halo->options, &halo->workspace_bytes));
-    halo->slot = (halo->slot + 15) / 16 * 16;
+    const gridz_batch batch = batch_of(halo, NULL);
+    GRIDZ(gridz_async_workspace_bytes(&batch, &halo->workspace_bytes));
     halo->index_bytes = 2 * (halo->n + 1) * sizeof(size_t); /* a multiple of 16 */
     halo->capacity += halo->index_bytes;
     must(halo->capacity <= INT_MAX, name, "a face is too large for a message of MPI; try fewer --planes");

@@ -225,7 +225,7 @@ private:
     gridz_options resources() const
     {
         gridz_options options = request().options();
-        options.codec = nullptr;
+        options.request = nullptr;
         return options;
     }
 
@@ -268,7 +268,7 @@ private:
     std::size_t store(std::size_t bytes, const char *data, char *out, std::size_t capacity) const
     {
         gridz_options options = resources();
-        options.codec = "stored";
+        options.request = "stored";
         const Block plain({GRIDZ_DTYPE_U8, 1}, &bytes, 1, false);
         std::size_t bound = 0;
         gridz::check(plain.find_bound(options, bound));

@@ -89,10 +89,11 @@ Request::Request(const adios2::Params &parameters)
 
 gridz_options Request::options() const noexcept
 {
-    gridz::Options options;
-    options.codec = text_.empty() ? nullptr : text_.c_str();
-    options.context = context_ ? &*context_ : nullptr;
-    return options.c();
+    gridz_options options{};
+    options.struct_size = sizeof options;
+    options.request = text_.empty() ? nullptr : text_.c_str();
+    options.context = context_ ? context_->get() : nullptr;
+    return options;
 }
 
 } // namespace gridz_adios2

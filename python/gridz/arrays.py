@@ -312,7 +312,7 @@ class _Options:
     def __init__(self, codec: Codec | None, ctx, check_sum: bool):
         self._context, self._codec = ctx, ffi.new("char[]", str(codec).encode()) if codec is not None else ffi.NULL
         flags = 0 if check_sum else lib.GRIDZ_FLAG_SKIP_CHECKSUM
-        self.pointer = struct("gridz_options", context=ctx, codec=self._codec, flags=flags)
+        self.pointer = struct("gridz_options", context=ctx, request=self._codec, flags=flags)
 
 
 def _options(codec: Codec | None, ctx, check_sum: bool = True) -> _Options:

@@ -121,8 +121,7 @@ class Array(ctypes.Structure):
 
 
 class Options(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_size_t), ("context", ctypes.c_void_p), ("codec", ctypes.c_char_p),
-                ("mode", ctypes.c_uint32), ("level", ctypes.c_uint32), ("value", ctypes.c_double),
+    _fields_ = [("struct_size", ctypes.c_size_t), ("context", ctypes.c_void_p), ("request", ctypes.c_char_p),
                 ("flags", ctypes.c_uint64), ("fill_value", ctypes.c_void_p), ("n_fill_values", ctypes.c_size_t),
                 ("valid_min", ctypes.c_void_p), ("valid_max", ctypes.c_void_p)]  # fmt: skip
 
@@ -150,7 +149,7 @@ class Gridz:
         elements."""
         extents = (ctypes.c_uint64 * max(array.ndim, 1))(*array.shape)
         described = Array(ctypes.sizeof(Array), DTYPES[str(array.dtype)], 0, array.itemsize, array.ndim, extents)
-        options = Options(struct_size=ctypes.sizeof(Options), codec=request.encode())
+        options = Options(struct_size=ctypes.sizeof(Options), request=request.encode())
         bound, n_bytes = ctypes.c_size_t(), ctypes.c_size_t()
         status = self.library.gridz_compress_bound(ctypes.byref(described), ctypes.byref(options), ctypes.byref(bound))
         if status == UNSUPPORTED_JOB:

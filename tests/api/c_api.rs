@@ -88,7 +88,7 @@ fn clean(program: &Path) -> Command {
 fn the_c_test_passes_under_sanitizers() {
     let program = compile("tests/c_abi/test_gridz.c");
     let printed = succeed(&mut clean(&program));
-    assert!(printed.ends_with("all 24 tests of the C API passed\n"), "{printed}");
+    assert!(printed.ends_with("all 27 tests of the C API passed\n"), "{printed}");
 
     let printed = succeed(clean(&program).arg("bad-env").env("GRIDZ_THREADS", "many"));
     assert_eq!(printed, "bad-env: ok\n");
@@ -132,52 +132,80 @@ fn the_c_example_runs() {
 }
 
 #[test]
-fn the_header_is_cplusplus_too() {
-    succeed(
-        Command::new("c++")
-            .args(["-std=c++11", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-x", "c++"])
-            .arg(root().join("include/gridz.h")),
-    );
+fn each_header_is_c_and_cplusplus_by_itself() {
+    for Header { name, .. } in headers() {
+        let file = root().join(format!("include/{name}.h"));
+        for (compiler, standard, language) in [("cc", "-std=c99", "c"), ("c++", "-std=c++11", "c++")] {
+            let warnings = ["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror"];
+            succeed(Command::new(compiler).arg(standard).args(warnings).args(["-x", language]).arg(&file));
+        }
+    }
 }
 
-/// The header as cbindgen generates it now.
-fn header() -> String {
-    let config = cbindgen::Config::from_file(root().join("cbindgen.toml")).unwrap();
-    // In the order in which constants are easiest to read.
-    let sources = [
-        "types",
-        "cci_types",
-        "status",
-        "api",
-        "batch",
-        "chunks",
-        "codecs",
-        "cd_values",
-        "quality",
-        "cci",
-        "hdf5_types",
-        "hdf5",
-    ]
-    .map(|name| root().join(format!("crates/gridz-capi/src/{name}.rs")));
-    let builder = sources.into_iter().fold(cbindgen::Builder::new(), cbindgen::Builder::with_src);
-    let mut text = Vec::new();
-    builder.with_config(config).generate().unwrap().write(&mut text);
-    String::from_utf8(text).unwrap()
+/// A header that cbindgen generates, from an entry of `headers.toml`.
+#[derive(serde::Deserialize)]
+struct Header {
+    name: String,
+    modules: Vec<String>,
+    includes: Vec<String>,
+    about: String,
+}
+
+impl Header {
+    /// The path in the repository.
+    fn path(&self) -> String {
+        format!("include/{}.h", self.name)
+    }
+
+    /// The text that cbindgen generates now.
+    fn generate(&self) -> String {
+        let mut config = cbindgen::Config::from_file(root().join("cbindgen.toml")).unwrap();
+        config.header = Some(self.about.clone());
+        config.include_guard = Some(format!("{}_H", self.name.to_uppercase()));
+        config.sys_includes = vec!["stddef.h".into(), "stdint.h".into()];
+        config.includes = self.includes.clone();
+        let module = |name: &String| root().join(format!("crates/gridz-capi/src/{name}.rs"));
+        let builder = self.modules.iter().map(module).fold(cbindgen::Builder::new(), cbindgen::Builder::with_src);
+        let mut text = Vec::new();
+        builder.with_config(config).generate().unwrap().write(&mut text);
+        String::from_utf8(text).unwrap()
+    }
+}
+
+/// The headers that cbindgen generates.
+fn headers() -> Vec<Header> {
+    #[derive(serde::Deserialize)]
+    struct File {
+        header: Vec<Header>,
+    }
+    toml::from_str::<File>(&read("crates/gridz-capi/headers.toml")).unwrap().header
 }
 
 #[test]
-fn header_is_fresh() {
-    assert!(
-        read("include/gridz.h") == header(),
-        "include/gridz.h is out of date with crates/gridz-capi/src; regenerate it with\n\
-         cargo test --test api -- --ignored bless_header"
-    );
+fn headers_are_fresh() {
+    for header in headers() {
+        assert!(
+            read(&header.path()) == header.generate(),
+            "{} is out of date with crates/gridz-capi/src; regenerate it with\n\
+             cargo test --test api -- --ignored bless_headers",
+            header.path()
+        );
+    }
 }
 
 #[test]
-#[ignore = "writes include/gridz.h; run it by name"]
-fn bless_header() {
-    fs::write(root().join("include/gridz.h"), header()).unwrap();
+#[ignore = "writes include/*.h; run it by name"]
+fn bless_headers() {
+    for header in headers() {
+        fs::write(root().join(header.path()), header.generate()).unwrap();
+    }
+}
+
+/// A newcomer can read the main header from top to bottom.
+#[test]
+fn the_main_header_is_short() {
+    let n_functions = functions_of(&read("include/gridz.h")).len();
+    assert!(n_functions <= 20, "gridz.h declares {n_functions} functions");
 }
 
 #[test]
@@ -209,12 +237,13 @@ fn no_c_function_lacks_its_guard() {
                 body.lines().map(str::trim).filter(|line| !line.starts_with("//") && !line.is_empty()).collect();
             let code = code.join("\n");
             let call = code.strip_suffix(';').unwrap_or(&code);
-            let guarded = ["guard(", "guard_or(", "guard_text("].iter().any(|guard| call.starts_with(guard));
+            let guarded =
+                ["guard(", "guard_or(", "guard_size(", "guard_text("].iter().any(|guard| call.starts_with(guard));
             assert!(guarded && closes_at_its_end(call), "{name} is not one call of a guard:\n{code}");
             found.insert(name.to_owned());
         }
     }
-    assert_eq!(found, declared(), "functions in crates/gridz-capi/src and in the header");
+    assert_eq!(found, declared(), "functions in crates/gridz-capi/src and in the headers");
 }
 
 /// True if the first parenthesis of `call` is closed by its last character.
@@ -247,9 +276,13 @@ fn only_ptr_follows_pointers() {
     }
 }
 
-/// The functions that the header declares.
+/// The functions that the headers declare.
 fn declared() -> BTreeSet<String> {
-    let header = read("include/gridz.h");
+    headers().iter().flat_map(|header| functions_of(&read(&header.path()))).collect()
+}
+
+/// The functions that a header declares.
+fn functions_of(header: &str) -> BTreeSet<String> {
     let code: String = header.split("extern \"C\" {").nth(1).unwrap().lines().map(code_of).collect();
     let names = code.split(';').filter_map(|declaration| {
         let name = declaration.split('(').next()?.rsplit([' ', '*']).next()?;
@@ -271,7 +304,7 @@ fn the_library_exports_only_its_api() {
         listed.lines().map(|line| line.rsplit(' ').next().unwrap().to_owned()).collect();
     let (api, other): (BTreeSet<_>, BTreeSet<_>) =
         symbols.into_iter().partition(|symbol| symbol.starts_with("gridz_"));
-    assert_eq!(api, declared(), "{} against the header", library.display());
+    assert_eq!(api, declared(), "{} against the headers", library.display());
     let foreign: Vec<_> = other.iter().filter(|symbol| !symbol.starts_with("H5PL")).collect();
     assert!(foreign.is_empty(), "{} exports {foreign:?}", library.display());
 }

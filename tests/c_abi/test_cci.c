@@ -1,4 +1,6 @@
 /* Sparse matrices in C programs: round trips, products, and every invalid call. */
+#include <gridz_sparse.h>
+
 #include "check.h"
 
 #include <math.h>

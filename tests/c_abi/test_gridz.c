@@ -8,6 +8,10 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
+#include <gridz_cuda.h>
+#include <gridz_progressive.h>
+#include <gridz_quality.h>
+
 #include "check.h"
 
 #include <math.h>
@@ -137,7 +141,7 @@ static void test_misaligned(void)
 {
     static const char *const CODECS[] = {"lorenzo", "ndzip", "stored"};
     for (size_t i = 0; i < COUNT(CODECS); i++) {
-        const gridz_options options = {.struct_size = sizeof options, .codec = CODECS[i]};
+        const gridz_options options = {.struct_size = sizeof options, .request = CODECS[i]};
         size_t bound = 0, n_bytes = 0, expected_bytes = 0;
         unsigned char *expected = compressed(&small_array, small, sizeof small, &expected_bytes, &options);
         CHECK_OK(gridz_compress_bound(&small_array, &options, &bound));
@@ -414,83 +418,150 @@ static void test_async_arguments(void)
 {
     size_t bound = 0, bytes = 77;
     CHECK_OK(gridz_compress_bound(&small_array, NULL, &bound));
-    const size_t slot = (bound + 15) / 16 * 16, array = sizeof small;
+    const size_t slot = bound, array = sizeof small;
     char *const base = (char *)(uintptr_t)(1 << 30);
     char *const src = base, *const dst = base + (1 << 24), *const work = base + (2 << 24);
     size_t *const lengths = (size_t *)(base + (3 << 24));
     gridz_status *const statuses = (gridz_status *)(base + (4 << 24));
+    const gridz_batch two = {.struct_size = sizeof two, .array = &small_array, .n = 2, .arrays = src, .array_stride = array,
+                             .frames = dst, .frame_stride = slot, .frame_bytes = lengths, .statuses = statuses};
+    gridz_batch batch;
 
-#define CHECK_COMPRESS(expected, words, n, src, src_stride, dst, dst_stride, lengths, work, work_bytes) \
-    CHECK_FAILS(gridz_compress_async(&small_array, n, src, src_stride, dst, dst_stride, lengths, work, work_bytes, \
-                                     NULL, NULL), GRIDZ_ERROR_##expected, words)
-#define CHECK_DECOMPRESS(expected, words, n, frames, frame_stride, lengths, dst, dst_stride, statuses) \
-    CHECK_FAILS(gridz_decompress_async(&small_array, n, frames, frame_stride, lengths, dst, dst_stride, statuses, \
-                                       NULL, 0, NULL, NULL), GRIDZ_ERROR_##expected, words)
+/* The call with these fields instead of those of `two` fails with these words. */
+#define CHECK_BATCH(function, words, ...)                                                  \
+    do {                                                                                   \
+        batch = two;                                                                       \
+        __VA_ARGS__;                                                                       \
+        CHECK_FAILS(function(&batch), GRIDZ_ERROR_INVALID_ARGUMENT, words);                \
+    } while (0)
+#define CHECK_BOTH(words, ...)                                                             \
+    do {                                                                                   \
+        CHECK_BATCH(gridz_compress_async, words, __VA_ARGS__);                             \
+        CHECK_BATCH(gridz_decompress_async, words, __VA_ARGS__);                           \
+    } while (0)
 
-    CHECK_FAILS(gridz_compress_async(NULL, 1, src, array, dst, slot, lengths, NULL, 0, NULL, NULL),
-                GRIDZ_ERROR_INVALID_ARGUMENT, "gridz_array is NULL");
-    CHECK_FAILS(gridz_async_workspace_bytes(&small_array, 1, NULL, NULL, NULL), GRIDZ_ERROR_INVALID_ARGUMENT, "bytes is NULL");
-    CHECK_FAILS(gridz_async_workspace_bytes(NULL, 1, NULL, NULL, &bytes), GRIDZ_ERROR_INVALID_ARGUMENT, "gridz_array");
+    CHECK_FAILS(gridz_compress_async(NULL), GRIDZ_ERROR_INVALID_ARGUMENT, "gridz_batch is NULL");
+    CHECK_FAILS(gridz_pack_async(NULL), GRIDZ_ERROR_INVALID_ARGUMENT, "gridz_batch is NULL");
+    CHECK_FAILS(gridz_async_workspace_bytes(&two, NULL), GRIDZ_ERROR_INVALID_ARGUMENT, "bytes is NULL");
+    CHECK_FAILS(gridz_async_workspace_bytes(NULL, &bytes), GRIDZ_ERROR_INVALID_ARGUMENT, "gridz_batch");
+    CHECK_BOTH("gridz_array is NULL", batch.array = NULL);
+    CHECK_BOTH("struct_size of gridz_batch is 8", batch.struct_size = 8);
 
-    CHECK_COMPRESS(INVALID_ARGUMENT, "src is NULL", 2, NULL, array, dst, slot, lengths, NULL, 0);
-    CHECK_COMPRESS(INVALID_ARGUMENT, "dst is NULL", 2, src, array, NULL, slot, lengths, NULL, 0);
-    CHECK_COMPRESS(INVALID_ARGUMENT, "frame_bytes is NULL", 2, src, array, dst, slot, NULL, NULL, 0);
-    CHECK_COMPRESS(INVALID_ARGUMENT, "workspace is NULL", 2, src, array, dst, slot, lengths, NULL, 8);
-    CHECK_COMPRESS(INVALID_ARGUMENT, "src_stride is 31996", 2, src, array - 4, dst, slot, lengths, NULL, 0);
-    CHECK_COMPRESS(INVALID_ARGUMENT, "multiple of 4 and at least 32000", 2, src, array + 2, dst, slot, lengths, NULL, 0);
-    CHECK_COMPRESS(INVALID_ARGUMENT, "dst_stride is", 1, src, array, dst, slot - 16, lengths, NULL, 0);
-    CHECK_COMPRESS(INVALID_ARGUMENT, "multiple of 16 and at least", 1, src, array, dst, slot + 8, lengths, NULL, 0);
-    CHECK_COMPRESS(INVALID_ARGUMENT, "exceed the address space", SIZE_MAX, src, array, dst, slot, lengths, NULL, 0);
-    CHECK_COMPRESS(INVALID_ARGUMENT, "src is at 0x40000002", 1, src + 2, 0, dst, slot, lengths, NULL, 0);
-    CHECK_COMPRESS(INVALID_ARGUMENT, "aligned to 16 bytes", 1, src, 0, dst + 8, slot, lengths, NULL, 0);
-    CHECK_COMPRESS(INVALID_ARGUMENT, "frame_bytes is at", 1, src, 0, dst, slot, (size_t *)((char *)lengths + 4), NULL, 0);
-    CHECK_COMPRESS(INVALID_ARGUMENT, "workspace is at", 1, src, 0, dst, slot, lengths, work + 4, 100);
-    CHECK_COMPRESS(INVALID_ARGUMENT, "src and dst overlap", 2, src, array, src + array + 16, slot, lengths, NULL, 0);
-    CHECK_COMPRESS(INVALID_ARGUMENT, "dst and frame_bytes overlap", 1, src, 0, dst, slot, (size_t *)dst, NULL, 0);
-    CHECK_COMPRESS(INVALID_ARGUMENT, "src and workspace overlap", 1, src, 0, dst, slot, lengths, src, 100);
-
-    CHECK_DECOMPRESS(INVALID_ARGUMENT, "frames is NULL", 1, NULL, slot, lengths, dst, array, statuses);
-    CHECK_DECOMPRESS(INVALID_ARGUMENT, "frame_bytes is NULL", 1, src, slot, NULL, dst, array, statuses);
-    CHECK_DECOMPRESS(INVALID_ARGUMENT, "dst is NULL", 1, src, slot, lengths, NULL, array, statuses);
-    CHECK_DECOMPRESS(INVALID_ARGUMENT, "statuses is NULL", 1, src, slot, lengths, dst, array, NULL);
-    CHECK_DECOMPRESS(INVALID_ARGUMENT, "frame_stride is 0", 1, src, 0, lengths, dst, array, statuses);
-    CHECK_DECOMPRESS(INVALID_ARGUMENT, "dst_stride is 0", 2, src, slot, lengths, dst, 0, statuses);
-    CHECK_DECOMPRESS(INVALID_ARGUMENT, "frames is at", 1, src + 4, slot, lengths, dst, array, statuses);
-    CHECK_DECOMPRESS(INVALID_ARGUMENT, "dst is at", 1, src, slot, lengths, dst + 1, array, statuses);
-    CHECK_DECOMPRESS(INVALID_ARGUMENT, "statuses is at", 1, src, slot, lengths, dst, array,
-                     (gridz_status *)((char *)statuses + 2));
-    CHECK_DECOMPRESS(INVALID_ARGUMENT, "dst and statuses overlap", 1, src, slot, lengths, dst, array, (gridz_status *)dst);
+    CHECK_BOTH("arrays is NULL", batch.arrays = NULL);
+    CHECK_BOTH("frames is NULL", batch.frames = NULL);
+    CHECK_BOTH("frame_bytes is NULL", batch.frame_bytes = NULL);
+    CHECK_BOTH("workspace is NULL", batch.workspace_bytes = 8);
+    CHECK_BOTH("array_stride is 31996", batch.array_stride = array - 4);
+    CHECK_BOTH("array_stride is 0", batch.array_stride = 0);
+    CHECK_BOTH("multiple of 4 and at least 32000", batch.array_stride = array + 2);
+    CHECK_BOTH("frame_stride is", batch.n = 1, batch.frame_stride = slot - 16);
+    CHECK_BOTH("multiple of 16 and at least", batch.n = 1, batch.frame_stride = slot + 8);
+    CHECK_BOTH("exceed the address space", batch.n = SIZE_MAX);
+    CHECK_BOTH("arrays is at 0x40000002", batch.n = 1, batch.arrays = src + 2);
+    CHECK_BOTH("aligned to 16 bytes", batch.frames = dst + 8);
+    CHECK_BOTH("frame_bytes is at", batch.frame_bytes = (size_t *)((char *)lengths + 4));
+    CHECK_BOTH("workspace is at", batch.workspace = work + 4, batch.workspace_bytes = 100);
+    CHECK_BOTH("arrays and frames overlap", batch.frames = src + array + 16);
+    CHECK_BOTH("frames and frame_bytes overlap", batch.frame_bytes = (size_t *)dst);
+    CHECK_BOTH("arrays and workspace overlap", batch.workspace = src, batch.workspace_bytes = 100);
+    CHECK_BATCH(gridz_decompress_async, "statuses is NULL", batch.statuses = NULL);
+    CHECK_BATCH(gridz_decompress_async, "statuses is at", batch.statuses = (gridz_status *)((char *)statuses + 2));
+    CHECK_BATCH(gridz_decompress_async, "arrays and statuses overlap", batch.statuses = (gridz_status *)src);
 
     const uint64_t start[3] = {1, 2, 3}, count[3] = {4, 5, 6}, beyond[3] = {1, 2, SMALL - 2};
-#define CHECK_REGION(words, n, start, count, dst, stride)                                                             \
-    CHECK_FAILS(gridz_decompress_region_async(&small_array, n, src, slot, lengths, start, count, dst, stride, statuses, \
-                                              NULL, 0, NULL, NULL), GRIDZ_ERROR_INVALID_ARGUMENT, words)
-    CHECK_REGION("start is NULL", 1, NULL, count, dst, 0);
-    CHECK_REGION("count is NULL", 1, start, NULL, dst, 0);
-    CHECK_REGION("axis 2", 1, start, beyond, dst, 0);
-    CHECK_REGION("dst is NULL", 1, start, count, NULL, 0);
-    CHECK_REGION("multiple of 4 and at least 480", 2, start, count, dst, 476);
-    CHECK_REGION("dst is at", 1, start, count, dst + 2, 0);
-    CHECK_REGION("dst and frames overlap", 2, start, count, src + slot, 480);
+#define CHECK_REGION(words, ...) \
+    CHECK_BATCH(gridz_decompress_async, words, batch.start = start, batch.count = count, batch.array_stride = 480, __VA_ARGS__)
+    CHECK_REGION("start is NULL", batch.start = NULL);
+    CHECK_REGION("count is NULL", batch.count = NULL);
+    CHECK_REGION("axis 2", batch.count = beyond);
+    CHECK_REGION("arrays is NULL", batch.arrays = NULL);
+    CHECK_REGION("multiple of 4 and at least 480", batch.array_stride = 476);
+    CHECK_REGION("arrays is at", batch.arrays = src + 2);
+    CHECK_REGION("arrays and frames overlap", batch.arrays = dst + slot);
+    CHECK_BATCH(gridz_compress_async, "gridz_compress_async processes whole arrays", batch.start = start, batch.count = count);
+    CHECK_BATCH(gridz_decompress_chunks, "gridz_decompress_chunks processes whole arrays", batch.count = count);
+    batch = two;
+    batch.start = start;
+    CHECK_FAILS(gridz_compress_chunks(&batch, &bytes), GRIDZ_ERROR_INVALID_ARGUMENT, "set both to NULL");
 
     /* An empty batch needs neither memory nor a GPU. */
-    CHECK_OK(gridz_compress_async(&small_array, 0, NULL, 0, NULL, 0, NULL, NULL, 0, NULL, NULL));
-    CHECK_OK(gridz_decompress_async(&small_array, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, NULL));
-    CHECK_OK(gridz_decompress_region_async(&small_array, 0, NULL, 0, NULL, start, count, NULL, 0, NULL, NULL, 0, NULL, NULL));
-    CHECK_OK(gridz_async_workspace_bytes(&small_array, 0, NULL, NULL, &bytes));
+    batch = (gridz_batch){.struct_size = sizeof batch, .array = &small_array};
+    CHECK_OK(gridz_compress_async(&batch));
+    CHECK_OK(gridz_decompress_async(&batch));
+    CHECK_OK(gridz_pack_async(&batch));
+    CHECK_OK(gridz_unpack_async(&batch, NULL));
+    CHECK_OK(gridz_async_workspace_bytes(&batch, &bytes));
     CHECK(bytes == 0);
+    batch.start = start;
+    batch.count = count;
+    CHECK_OK(gridz_decompress_async(&batch));
 
     /* Not GPU memory: refused on every machine, for one reason or another, and never accessed. */
-    gridz_status status = gridz_compress_async(&small_array, 1, src, 0, dst, slot, lengths, NULL, 0, NULL, NULL);
+    batch = two;
+    batch.n = 1;
+    gridz_status status = gridz_compress_async(&batch);
     CHECK(status == GRIDZ_ERROR_DEVICE || status == GRIDZ_ERROR_INVALID_ARGUMENT);
-    status = gridz_decompress_async(&small_array, 1, src, slot, lengths, dst, 0, statuses, NULL, 0, NULL, NULL);
+    status = gridz_decompress_async(&batch);
     CHECK(status == GRIDZ_ERROR_DEVICE || status == GRIDZ_ERROR_INVALID_ARGUMENT);
-#undef CHECK_COMPRESS
-    status = gridz_decompress_region_async(&small_array, 1, src, slot, lengths, start, count, dst, 0, statuses, NULL, 0,
-                                           NULL, NULL);
+    batch.start = start;
+    batch.count = count;
+    status = gridz_decompress_async(&batch);
     CHECK(status == GRIDZ_ERROR_DEVICE || status == GRIDZ_ERROR_INVALID_ARGUMENT);
-#undef CHECK_DECOMPRESS
+#undef CHECK_BATCH
+#undef CHECK_BOTH
 #undef CHECK_REGION
+}
+
+/* Many arrays in host memory, with a gap between them: packed frames equal those of gridz_compress. */
+static void test_batches(void)
+{
+    enum { N = 5, GAP = 3 };
+    static float arrays[N][SMALL * SMALL * SMALL + GAP], back[N][SMALL * SMALL * SMALL + GAP];
+    size_t lengths[N], bound = 0, packed_bytes = 0, at = 0, n_bytes = 0;
+    for (size_t i = 0; i < N; i++)
+        for (size_t k = 0; k < COUNT(small); k++)
+            arrays[i][k] = small[k] + (float)i;
+    CHECK_OK(gridz_packed_bound(&small_array, N, &bound));
+    unsigned char *packed = exactly(bound);
+    const gridz_options options = {.struct_size = sizeof options, .request = "lorenzo,level=dense"};
+    gridz_batch batch = {.struct_size = sizeof batch, .array = &small_array, .n = N, .arrays = arrays, .packed = packed,
+                         .array_stride = sizeof *arrays, .frame_bytes = lengths, .packed_bytes = bound, .options = &options};
+    CHECK_OK(gridz_compress_chunks(&batch, &packed_bytes));
+    for (size_t i = 0; i < N; i++) {
+        unsigned char *frame = compressed(&small_array, arrays[i], sizeof small, &n_bytes, &options);
+        CHECK(n_bytes == lengths[i] && memcmp(packed + at, frame, n_bytes) == 0);
+        at += (lengths[i] + 15) / 16 * 16;
+        free(frame);
+    }
+    CHECK(packed_bytes == at && at <= bound);
+
+    batch.arrays = back;
+    batch.packed_bytes = packed_bytes;
+    CHECK_OK(gridz_decompress_chunks(&batch));
+    for (size_t i = 0; i < N; i++) {
+        CHECK(memcmp(back[i], arrays[i], sizeof small) == 0);
+        CHECK(back[i][COUNT(small)] == 0); /* the gap is left unchanged */
+    }
+    batch.packed_bytes = packed_bytes - 16;
+    CHECK_FAILS(gridz_decompress_chunks(&batch), GRIDZ_ERROR_TRUNCATED, "");
+    batch.packed_bytes = packed_bytes;
+    packed[lengths[0] / 2] ^= 1;
+    CHECK_FAILS(gridz_decompress_chunks(&batch), GRIDZ_ERROR_CORRUPT, "0");
+    batch.arrays = arrays;
+    batch.packed_bytes = 100;
+    CHECK_FAILS(gridz_compress_chunks(&batch, &n_bytes), GRIDZ_ERROR_DST_TOO_SMALL, "");
+    CHECK(n_bytes == bound);
+    batch.array_stride = sizeof small - 1;
+    CHECK_FAILS(gridz_compress_chunks(&batch, &n_bytes), GRIDZ_ERROR_INVALID_ARGUMENT, "array_stride is 31999");
+    batch.array_stride = sizeof *arrays;
+    batch.packed = arrays[1];
+    batch.packed_bytes = bound;
+    CHECK_FAILS(gridz_compress_chunks(&batch, &n_bytes), GRIDZ_ERROR_INVALID_ARGUMENT, "arrays and packed overlap");
+    batch.packed = packed;
+    batch.frame_bytes = NULL;
+    CHECK_FAILS(gridz_compress_chunks(&batch, &n_bytes), GRIDZ_ERROR_INVALID_ARGUMENT, "frame_bytes is NULL");
+    CHECK_FAILS(gridz_compress_chunks(&batch, NULL), GRIDZ_ERROR_INVALID_ARGUMENT, "packed_bytes is NULL");
+    free(packed);
 }
 
 static gridz_status use_block_counts(void *counts)
@@ -509,8 +580,15 @@ static gridz_status use_quality_report(void *report)
     return gridz_quality(&small_array, small, sizeof small, small, sizeof small, report, NULL);
 }
 
+static gridz_status use_batch(void *batch)
+{
+    return gridz_compress_async(batch);
+}
+
 static void test_struct_sizes(void)
 {
+    gridz_batch batch = {.struct_size = sizeof batch, .array = &small_array};
+    check_struct_sizes(use_batch, &batch, sizeof batch, sizeof batch, 1);
     gridz_quality_options quality_options = {.struct_size = sizeof quality_options};
     gridz_quality_report quality_report = {.struct_size = sizeof quality_report};
     gridz_block_counts counts = {.struct_size = sizeof counts};
@@ -529,7 +607,8 @@ static void test_struct_sizes(void)
     /* Programs were compiled with these sizes: a struct may only grow at its end. */
     if (sizeof(void *) == 8) {
         CHECK(sizeof(gridz_array) == 32 && offsetof(gridz_array, extents) == 24);
-        CHECK(sizeof(gridz_options) == 80 && offsetof(gridz_options, fill_value) == 48);
+        CHECK(sizeof(gridz_options) == 64 && offsetof(gridz_options, fill_value) == 32);
+        CHECK(sizeof(gridz_batch) == 144 && offsetof(gridz_batch, options) == 136);
         CHECK(sizeof(gridz_context_options) == 24 && offsetof(gridz_context_options, memory_limit) == 16);
         CHECK(sizeof(gridz_frame_info) == 328 && offsetof(gridz_frame_info, bound) == 320);
         CHECK(sizeof(gridz_block_counts) == 104 && offsetof(gridz_block_counts, exact) == 96);
@@ -637,53 +716,42 @@ static void test_options(void)
     gridz_frame_info info = {.struct_size = sizeof info};
 
     /* NULL and all zero are the same: the default codec, here by its name. */
-    const char *const names[] = {NULL, "lorenzo"};
+    const char *const names[] = {NULL, "lorenzo", "lorenzo,level=fast", " lorenzo "};
     for (size_t i = 0; i < COUNT(names); i++) {
-        options.codec = names[i];
+        options.request = names[i];
         CHECK_OK(with_options(&options));
         unsigned char *frame = compressed(&small_array, small, sizeof small, &n_bytes, &options);
         CHECK(n_bytes == small_frame_bytes && memcmp(frame, small_frame, n_bytes) == 0);
         free(frame);
     }
-    options.codec = "stored";
+    options.request = "stored";
     CHECK_OK(with_options(&options));
     unsigned char *frame = compressed(&small_array, small, sizeof small, &n_bytes, &options);
     CHECK_OK(gridz_inspect(frame, n_bytes, &info));
     CHECK(strcmp(info.codec_name, "stored") == 0 && n_bytes == sizeof small + header_bytes(3));
     free(frame);
 
-    options.codec = "nosuch";
+    options.request = "nosuch";
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "codec \"nosuch\"");
-    options.codec = "";
+    options.request = "";
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "codec \"\"");
-    options.codec = "\xff\xfe";
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "ndzip");
-    options = defaults;
-    options.level = 2;
+    options.request = ",level=1";
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 ndzip");
+    options.request = "lorenzo,\xff";
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "not valid UTF-8 from byte 8 on");
+    options.request = "lorenzo,level=2";
     CHECK_OK(with_options(&options));
-    options.level = 4;
+    options.request = "lorenzo,level=4";
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "its levels are 1 fast, 2 dense, 3 max");
-    options.level = UINT32_MAX;
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "its levels are 1 fast, 2 dense, 3 max");
-    options.codec = "ndzip";
-    options.level = 1;
+    options.request = "lorenzo,level=most";
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 fast, 2 dense, 3 max");
+    options.request = "lorenzo,lvl=1";
+    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "level=fast|dense|max");
+    options.request = "ndzip,level=1";
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "ndzip has no levels");
-
-    options = defaults;
-    options.mode = GRIDZ_MODE_ABS;
-    options.value = 0.5;
+    options.request = "lorenzo,abs=.5";
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "lorenzo: use mode 0, lossless; it has no mode 1, abs");
-    for (uint32_t mode = GRIDZ_MODE_REL; mode <= GRIDZ_MODE_EXPERT; mode++) {
-        options.mode = mode;
-        CHECK_FAILS(with_options(&options), GRIDZ_ERROR_UNSUPPORTED_JOB, "lorenzo: use mode 0, lossless");
-    }
-    options.mode = GRIDZ_MODE_EXPERT + 1;
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "there is no mode 8");
-    options = defaults;
-    options.value = 1e-300; /* so small that only the exact values meet it */
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "the value must be 0");
-    options.value = NAN;
-    CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "the value must be 0");
+
     options = defaults;
     options.flags = 2;
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "flags");
@@ -699,7 +767,7 @@ static void test_fill_values(void)
 {
     const char *const names[] = {NULL, "stored", "ndzip", "lorenzo,level=dense", "ndzip,fill=-999", "lorenzo,fill=1e20"};
     for (size_t i = 0; i < COUNT(names); i++) {
-        const gridz_options without = {.struct_size = sizeof without, .codec = names[i]};
+        const gridz_options without = {.struct_size = sizeof without, .request = names[i]};
         gridz_options with = without;
         with.fill_value = (const void *)(uintptr_t)8;
         size_t n = 0, n_with = 0;
@@ -710,36 +778,122 @@ static void test_fill_values(void)
         free(frame);
         free(same);
     }
-    const gridz_options wrong = {.struct_size = sizeof wrong, .codec = "lorenzo,fill=none"};
+    const gridz_options wrong = {.struct_size = sizeof wrong, .request = "lorenzo,fill=none"};
     CHECK_FAILS(with_options(&wrong), GRIDZ_ERROR_INVALID_ARGUMENT, "is not valid; give a number, such as fill=-999");
 }
 
-static void test_options_in_text(void)
+/* Text from numbers: every codec with every level and mode that it lists. */
+static void test_request_text(void)
 {
-    gridz_options in_numbers = {.struct_size = sizeof in_numbers, .level = 2};
-    gridz_options in_text = {.struct_size = sizeof in_text, .codec = "lorenzo,level=dense"};
-    size_t n = 0, n_text = 0;
-    unsigned char *frame = compressed(&small_array, small, sizeof small, &n, &in_numbers);
-    unsigned char *same = compressed(&small_array, small, sizeof small, &n_text, &in_text);
-    CHECK(n == n_text && memcmp(frame, same, n) == 0);
-    CHECK_OK(with_options(&in_text));
-    free(frame);
-    free(same);
+    char text[64];
+    size_t n = 0;
+    for (size_t i = 0; i < gridz_codec_count(); i++) {
+        gridz_codec codec = {.struct_size = sizeof codec};
+        CHECK_OK(gridz_codec_info(i, &codec));
+        for (uint32_t mode = GRIDZ_MODE_LOSSLESS; mode <= GRIDZ_MODE_EXPERT; mode++) {
+            const double value = mode == GRIDZ_MODE_LOSSLESS || mode == GRIDZ_MODE_EXPERT ? 0
+                                 : mode == GRIDZ_MODE_RATE || mode == GRIDZ_MODE_PRECISION ? 8
+                                                                                           : 1.2345678901234567e-300;
+            for (uint32_t level = 0; level < 4; level++) {
+                gridz_status status = gridz_request_text(codec.name, mode, value, level, text, sizeof text, &n);
+                if (status == GRIDZ_OK) {
+                    CHECK(codec.modes & 1u << mode);
+                    CHECK(n == strlen(text) + 1 && n <= sizeof text && strstr(text, codec.name) == text);
+                    const gridz_options options = {.struct_size = sizeof options, .request = text};
+                    CHECK_OK(gridz_compress_bound(&small_array, &options, &n));
+                } else {
+                    CHECK(status == GRIDZ_ERROR_UNSUPPORTED_JOB && (level > 0 || !(codec.modes & 1u << mode)));
+                }
+            }
+        }
+    }
+    CHECK_OK(gridz_request_text("quant", GRIDZ_MODE_ABS, 1e-3, 2, text, sizeof text, NULL));
+    CHECK(strcmp(text, "quant,abs=1e-3,level=dense") == 0);
+    CHECK_OK(gridz_request_text(NULL, GRIDZ_MODE_LOSSLESS, 0, 0, text, sizeof text, &n));
+    CHECK(strcmp(text, "lorenzo,level=fast") == 0 && n == sizeof "lorenzo,level=fast");
+    n = 77;
+    CHECK_FAILS(gridz_request_text(NULL, GRIDZ_MODE_LOSSLESS, 0, 0, text, 18, &n), GRIDZ_ERROR_DST_TOO_SMALL, "19 are needed");
+    CHECK(n == 19);
+    CHECK_FAILS(gridz_request_text("quant", GRIDZ_MODE_ABS, -1, 0, text, sizeof text, &n), GRIDZ_ERROR_INVALID_ARGUMENT,
+                "a finite number above 0");
+    CHECK_FAILS(gridz_request_text("quant", 99, 1, 0, text, sizeof text, &n), GRIDZ_ERROR_INVALID_ARGUMENT, "no mode 99");
+    CHECK_FAILS(gridz_request_text("lorenzo", 0, 0, UINT32_MAX, text, sizeof text, &n), GRIDZ_ERROR_UNSUPPORTED_JOB,
+                "its levels are");
+    CHECK_FAILS(gridz_request_text("\xff", 0, 0, 0, text, sizeof text, &n), GRIDZ_ERROR_INVALID_ARGUMENT, "not valid UTF-8");
+    CHECK_FAILS(gridz_request_text(NULL, 0, 0, 0, NULL, sizeof text, &n), GRIDZ_ERROR_INVALID_ARGUMENT, "text is NULL");
+}
 
-    in_text.level = 2;
-    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_INVALID_ARGUMENT, "leave mode, value and level 0");
-    in_text.level = 0;
-    in_text.codec = "lorenzo,level=most";
-    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 fast, 2 dense, 3 max");
-    in_text.codec = "lorenzo,lvl=1";
-    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_INVALID_ARGUMENT, "level=fast|dense|max");
-    in_text.codec = "lorenzo,abs=.5";
-    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_UNSUPPORTED_JOB,
-                "lorenzo: use mode 0, lossless; it has no mode 1, abs");
-    in_text.codec = ",level=1";
-    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 ndzip");
-    in_text.codec = "lorenzo,\xff";
-    CHECK_FAILS(with_options(&in_text), GRIDZ_ERROR_INVALID_ARGUMENT, "is unknown; allowed are");
+/* The functions without structs give the same frames as those with structs. */
+static void test_nd(void)
+{
+    static const char *const REQUESTS[] = {NULL, "lorenzo,level=dense", "quant,abs=1e-3", "stored"};
+    const uint64_t other[3] = {SMALL, SMALL, SMALL + 1};
+    static float back[SMALL * SMALL * SMALL];
+    for (size_t i = 0; i < COUNT(REQUESTS); i++) {
+        const gridz_options options = {.struct_size = sizeof options, .request = REQUESTS[i]};
+        size_t n = 0, bound = gridz_compress_bound_nd(GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS, REQUESTS[i]), expected = 0;
+        CHECK_OK(gridz_compress_bound(&small_array, &options, &expected));
+        CHECK(bound == expected && bound % 16 == 0);
+        unsigned char *same = compressed(&small_array, small, sizeof small, &expected, &options), *frame = exactly(bound);
+        CHECK_OK(gridz_compress_nd(frame, bound, small, GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS, REQUESTS[i], &n));
+        CHECK(n == expected && memcmp(frame, same, n) == 0);
+        memset(back, 0, sizeof back);
+        CHECK_OK(gridz_decompress_nd(back, sizeof back, frame, n, GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS));
+        for (size_t k = 0; k < COUNT(back); k++)
+            CHECK(fabs((double)back[k] - (double)small[k]) <= 1e-3);
+
+        CHECK_FAILS(gridz_compress_nd(frame, bound - 1, small, GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS, REQUESTS[i], &n),
+                    GRIDZ_ERROR_DST_TOO_SMALL, "");
+        CHECK(n == bound);
+        CHECK_FAILS(gridz_decompress_nd(back, sizeof back - 1, frame, expected, GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS),
+                    GRIDZ_ERROR_DST_TOO_SMALL, "");
+        CHECK_FAILS(gridz_decompress_nd(back, sizeof back, frame, expected, GRIDZ_DTYPE_I32, 3, SMALL_EXTENTS),
+                    GRIDZ_ERROR_INVALID_ARGUMENT, "float32 with the extents [20, 20, 20], not of int32");
+        CHECK_FAILS(gridz_decompress_nd(back, sizeof back, frame, expected, GRIDZ_DTYPE_F32, 3, other),
+                    GRIDZ_ERROR_INVALID_ARGUMENT, "[20, 20, 21]");
+        CHECK_FAILS(gridz_decompress_nd(back, sizeof back, frame, expected, GRIDZ_DTYPE_F32, 2, SMALL_EXTENTS),
+                    GRIDZ_ERROR_INVALID_ARGUMENT, "gridz_inspect");
+        CHECK_FAILS(gridz_decompress_nd(back, sizeof back, frame, expected - 1, GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS),
+                    GRIDZ_ERROR_TRUNCATED, "");
+        free(frame);
+        free(same);
+    }
+    gridz_array big = small_array;
+    big.byte_order = GRIDZ_BYTE_ORDER_BIG;
+    size_t n = 0;
+    unsigned char *frame = compressed(&big, small, sizeof small, &n, NULL);
+    CHECK_FAILS(gridz_decompress_nd(back, sizeof back, frame, n, GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS),
+                GRIDZ_ERROR_INVALID_ARGUMENT, "in the other byte order");
+    free(frame);
+    CHECK(gridz_compress_bound_nd(GRIDZ_DTYPE_OPAQUE, 3, SMALL_EXTENTS, NULL) == 0 && strstr(gridz_last_error(), "element_size"));
+    CHECK(gridz_compress_bound_nd(GRIDZ_DTYPE_F32, 3, NULL, NULL) == 0 && strstr(gridz_last_error(), "extents is NULL"));
+    CHECK(gridz_compress_bound_nd(GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS, "zip") == 0 && strstr(gridz_last_error(), "zip"));
+    CHECK_FAILS(gridz_compress_nd(back, sizeof back, NULL, GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS, NULL, &n),
+                GRIDZ_ERROR_INVALID_ARGUMENT, "src is NULL");
+    CHECK_FAILS(gridz_compress_nd(back, sizeof back, small, GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS, NULL, NULL),
+                GRIDZ_ERROR_INVALID_ARGUMENT, "dst_bytes is NULL");
+    CHECK_FAILS(gridz_compress_nd(small, sizeof small, small, GRIDZ_DTYPE_F32, 3, SMALL_EXTENTS, NULL, &n),
+                GRIDZ_ERROR_INVALID_ARGUMENT, "overlap");
+}
+
+/* Bounds are multiples of 16: slots of this size are aligned. */
+static void test_bounds(void)
+{
+    static const char *const REQUESTS[] = {"stored", "ndzip", "lorenzo", "lorenzo,level=max", "quant,abs=1e-3", "zfp,rate=7",
+                                           "multigrid,abs=1e-3", "huffman", "cci"};
+    for (size_t i = 0; i < COUNT(REQUESTS); i++)
+        for (uint64_t n = 0; n < 40; n += 3)
+            for (size_t t = 0; t < COUNT(DTYPES); t++) {
+                const uint64_t extents[2] = {n, 7};
+                const size_t bound = gridz_compress_bound_nd(DTYPES[t].dtype, 2, extents, REQUESTS[i]);
+                if (bound == 0)
+                    CHECK(strstr(gridz_last_error(), "supports only") || strstr(gridz_last_error(), "support"));
+                CHECK(bound % 16 == 0);
+                const gridz_array array = describe(DTYPES[t].dtype, 2, extents);
+                size_t packed = 1;
+                CHECK_OK(gridz_packed_bound(&array, (size_t)n, &packed));
+                CHECK(packed % 16 == 0);
+            }
 }
 
 static void test_codecs(void)
@@ -752,25 +906,23 @@ static void test_codecs(void)
         CHECK(codec.struct_size == sizeof codec && codec.reserved == 0 && strlen(codec.description) > 10);
         CHECK((codec.backends & GRIDZ_BACKEND_CPU) && codec.backends < 4);
         CHECK((i == 0) == (strcmp(codec.name, "stored") == 0));
-        /* Every listed level and mode can be requested, by text and by number. */
-        gridz_options options = {.struct_size = sizeof options, .codec = codec.name};
+        /* Every listed level can be requested, by name and by number. */
         CHECK(codec.modes != 0 && codec.dtypes != 0);
         const char *mode = "";
         if (!(codec.modes & 1u << GRIDZ_MODE_LOSSLESS)) {
             CHECK(codec.modes & 1u << GRIDZ_MODE_ABS);
-            options.mode = GRIDZ_MODE_ABS;
-            options.value = 1e-300; /* so small that only the exact values meet it */
-            mode = ",abs=1e-300";
+            mode = ",abs=1e-300"; /* so small that only the exact values meet it */
         }
+        char text[64];
+        const gridz_options options = {.struct_size = sizeof options, .request = text};
+        snprintf(text, sizeof text, "%s%s", codec.name, mode);
         CHECK_OK(with_options(&options));
         for (uint32_t k = 0; k < codec.n_levels; k++) {
-            char text[64];
-            options.level = codec.level_numbers[k];
-            CHECK(options.level > 0);
+            CHECK(codec.level_numbers[k] > 0);
+            snprintf(text, sizeof text, "%s%s,level=%u", codec.name, mode, codec.level_numbers[k]);
             CHECK_OK(with_options(&options));
-            gridz_options in_text = {.struct_size = sizeof in_text, .codec = text};
             snprintf(text, sizeof text, "%s%s,level=%s", codec.name, mode, codec.level_names[k]);
-            CHECK_OK(with_options(&in_text));
+            CHECK_OK(with_options(&options));
         }
     }
     CHECK(gridz_codec_name(gridz_codec_count()) == NULL);
@@ -855,7 +1007,7 @@ static void test_regions(void)
 
 static void test_parts(void)
 {
-    const gridz_options layered = {.struct_size = sizeof layered, .codec = "multigrid,abs=1e-3,layers=3"};
+    const gridz_options layered = {.struct_size = sizeof layered, .request = "multigrid,abs=1e-3,layers=3"};
     gridz_part_info info = {.struct_size = sizeof info}, inspected = info;
     static float part[SMALL * SMALL * SMALL];
     size_t n;
@@ -1143,18 +1295,23 @@ static int bad_environment(void)
     gridz_codec codec = {.struct_size = sizeof codec};
     gridz_quality_report report = {.struct_size = sizeof report};
     const gridz_array array = describe(GRIDZ_DTYPE_F32, 0, NULL);
+    const gridz_batch batch = {.struct_size = sizeof batch, .array = &array};
     for (int again = 0; again < 2; again++) {
 #define CHECK_BAD(call) CHECK_FAILS(call, GRIDZ_ERROR_INVALID_ARGUMENT, "GRIDZ_THREADS=many")
         CHECK_BAD(gridz_compress_bound(&array, NULL, &n_bytes));
         CHECK_BAD(gridz_compress(&array, src, sizeof src, dst, sizeof dst, &n_bytes, NULL));
         CHECK_BAD(gridz_decompress(src, sizeof src, dst, sizeof dst, &n_bytes, NULL));
+        CHECK_BAD(gridz_compress_nd(dst, sizeof dst, src, GRIDZ_DTYPE_F32, 0, NULL, NULL, &n_bytes));
+        CHECK(gridz_compress_bound_nd(GRIDZ_DTYPE_F32, 0, NULL, NULL) == 0);
         CHECK_BAD(gridz_inspect(src, sizeof src, &info));
         CHECK_BAD(gridz_codec_info(0, &codec));
         CHECK_BAD(gridz_quality(&array, src, sizeof src, src, sizeof src, &report, NULL));
         CHECK_BAD(gridz_context_create(NULL, &context));
-        CHECK_BAD(gridz_async_workspace_bytes(&array, 0, NULL, NULL, &n_bytes));
-        CHECK_BAD(gridz_compress_async(&array, 0, NULL, 0, NULL, 0, NULL, NULL, 0, NULL, NULL));
-        CHECK_BAD(gridz_decompress_async(&array, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, NULL));
+        CHECK_BAD(gridz_async_workspace_bytes(&batch, &n_bytes));
+        CHECK_BAD(gridz_compress_async(&batch));
+        CHECK_BAD(gridz_decompress_async(&batch));
+        CHECK_BAD(gridz_compress_chunks(&batch, &n_bytes));
+        CHECK_BAD(gridz_decompress_chunks(&batch));
     }
     CHECK(n_bytes == 77 && context == NULL);
     CHECK(strcmp(gridz_status_name(GRIDZ_OK), "GRIDZ_OK") == 0);
@@ -1193,9 +1350,12 @@ int main(int argc, char **argv)
         {"too small", test_too_small},
         {"pointers and lengths", test_pointers_and_lengths},
         {"arguments of batches", test_async_arguments},
+        {"batches", test_batches},
         {"struct sizes", test_struct_sizes},
         {"options", test_options},
-        {"options in text", test_options_in_text},
+        {"text of requests", test_request_text},
+        {"functions without structs", test_nd},
+        {"bounds", test_bounds},
         {"fill values", test_fill_values},
         {"codecs", test_codecs},
         {"cd_values", test_cd_values},

@@ -140,7 +140,7 @@ fn wrong_memory_is_refused() {
         let short = buffers.memory(Some(WORKSPACE - 8));
         assert_error(compress(&short), InvalidArgument, &["workspace has 488 bytes; 496", "gridz_async_workspace"]);
         let frames = buffers.frames.slice(0..100).unwrap();
-        assert_error(compress(&BatchMemory { frames, ..good }), InvalidArgument, &["dst has 100 bytes"]);
+        assert_error(compress(&BatchMemory { frames, ..good }), InvalidArgument, &["frames has 100 bytes"]);
         let host = vec![0u64; buffers.arrays.all().n_bytes() as usize / 8];
         // SAFETY: the memory lives until the end of the test; the call refuses it.
         let arrays = unsafe { DeviceSlice::from_raw(host.as_ptr().cast(), good.arrays.n_bytes()) };
@@ -148,7 +148,7 @@ fn wrong_memory_is_refused() {
         assert_error(
             compress(&memory),
             InvalidArgument,
-            &["src is not memory that a GPU can access", "gridz_compress"],
+            &["arrays is not memory that a GPU can access", "gridz_compress"],
         );
         assert_eq!(count(c"launches"), 0);
 

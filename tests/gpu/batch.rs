@@ -1,16 +1,14 @@
 //! Batches of chunks in device memory, through the asynchronous C API.
 
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CStr, CString};
 use std::ptr;
 
 use gridz::{Array, ByteOrder, Request};
 use gridz_capi::api::gridz_last_error;
-use gridz_capi::batch::{
-    gridz_async_workspace_bytes, gridz_compress_async, gridz_decompress_async, gridz_decompress_region_async,
-};
+use gridz_capi::batch::gridz_batch;
+use gridz_capi::cuda::{gridz_async_workspace_bytes, gridz_compress_async, gridz_decompress_async};
 use gridz_capi::types::{gridz_array, gridz_options};
 use gridz_codecs::codec::mode::Mode;
-use gridz_codecs::codec::registry;
 
 use crate::common::{assert_same_bytes, compress, compresses_on_gpu, decompress};
 use crate::cpu;
@@ -91,23 +89,17 @@ impl<'s> Batch<'s> {
 
     fn workspace_bytes(&self) -> usize {
         let mut n_bytes = 0;
-        let status = self.with_c_structs(0, |array, options| {
+        let status = self.with_c_batch(0, |batch| {
             // SAFETY: the structs and the number are local variables.
-            unsafe { gridz_async_workspace_bytes(array, self.n_chunks, self.stream.raw(), options, &mut n_bytes) }
+            unsafe { gridz_async_workspace_bytes(batch, &mut n_bytes) }
         });
         assert_ok(status);
         n_bytes
     }
 
-    fn workspace(&self) -> (*mut c_void, usize) {
-        self.workspace.as_ref().map_or((ptr::null_mut(), 0), |memory| (memory.ptr(), memory.n_bytes()))
-    }
-
-    fn with_c_structs(
-        &self,
-        flags: u64,
-        call: impl FnOnce(*const gridz_array, *const gridz_options) -> i32,
-    ) -> i32 {
+    /// Calls `call` with the batch as a C struct: compression from `src`, or decompression to `back`
+    /// after a change of `arrays`.
+    fn with_c_batch(&self, flags: u64, call: impl FnOnce(&mut gridz_batch) -> i32) -> i32 {
         let array = gridz_array {
             struct_size: size_of::<gridz_array>(),
             dtype: u32::from(self.array.dtype().id()),
@@ -116,109 +108,65 @@ impl<'s> Batch<'s> {
             rank: u32::from(self.array.shape().rank()),
             extents: self.array.shape().extents().as_ptr(),
         };
-        // Only the text form can express the numbers of mode expert, and codec parameters.
-        let codec_params = registry::find(self.spec.codec()).unwrap().codec_params;
-        let has_codec_params =
-            codec_params.iter().zip(self.spec.codec_params()).any(|(param, value)| param.default != value);
-        let is_text = self.spec.mode() == Mode::Expert || has_codec_params;
-        let text = if is_text { self.spec.to_string() } else { self.spec.name().into() };
-        let codec = CString::new(text).expect("a name");
-        let missing = self.spec.missing_elements(&self.array).expect("missing elements of the array");
-        let fills: Vec<u8> = missing.fills().flatten().copied().collect();
-        let n_fills = if is_text { 0 } else { missing.fills().len() };
-        let limits =
-            missing.limits().map(|limit| limit.filter(|_| !is_text).map_or(ptr::null(), |limit| limit.as_ptr()));
+        // The text contains the missing elements, too.
+        let request = CString::new(self.spec.to_string()).expect("a request");
         let options = gridz_options {
             struct_size: size_of::<gridz_options>(),
             context: ptr::null(),
-            codec: codec.as_ptr(),
-            mode: if is_text { 0 } else { self.spec.mode().id().into() },
-            level: if is_text { 0 } else { self.spec.level().into() },
-            value: if is_text { 0.0 } else { self.spec.value() },
+            request: request.as_ptr(),
             flags,
-            fill_value: if n_fills == 0 { ptr::null() } else { fills.as_ptr().cast() },
-            n_fill_values: n_fills,
-            valid_min: limits[0].cast(),
-            valid_max: limits[1].cast(),
+            fill_value: ptr::null(),
+            n_fill_values: 0,
+            valid_min: ptr::null(),
+            valid_max: ptr::null(),
         };
-        call(&raw const array, &raw const options)
+        let workspace =
+            self.workspace.as_ref().map_or((ptr::null_mut(), 0), |memory| (memory.ptr(), memory.n_bytes()));
+        call(&mut gridz_batch {
+            struct_size: size_of::<gridz_batch>(),
+            array: &raw const array,
+            n: self.n_chunks,
+            arrays: self.src.ptr(),
+            array_stride: self.stride,
+            frames: self.frames.ptr(),
+            frame_stride: self.slot,
+            frame_bytes: self.lengths.ptr(),
+            packed: ptr::null_mut(),
+            packed_bytes: 0,
+            offsets: ptr::null_mut(),
+            statuses: self.statuses.ptr(),
+            start: ptr::null(),
+            count: ptr::null(),
+            workspace: workspace.0,
+            workspace_bytes: workspace.1,
+            stream: self.stream.raw(),
+            options: &raw const options,
+        })
     }
 
     /// Only submits the compression to the stream.
     pub fn submit_compress(&self) {
-        let (workspace, workspace_bytes) = self.workspace();
-        let status = self.with_c_structs(0, |array, options| {
-            // SAFETY: device memory of the sizes that the API requires, which outlives the stream's
-            // work.
-            unsafe {
-                gridz_compress_async(
-                    array,
-                    self.n_chunks,
-                    self.src.ptr(),
-                    self.stride,
-                    self.frames.ptr(),
-                    self.slot,
-                    self.lengths.ptr(),
-                    workspace,
-                    workspace_bytes,
-                    self.stream.raw(),
-                    options,
-                )
-            }
-        });
-        assert_ok(status);
+        // SAFETY: device memory of the sizes that the API requires, which outlives the stream's work.
+        assert_ok(self.with_c_batch(0, |batch| unsafe { gridz_compress_async(batch) }));
     }
 
     /// Only submits the decompression to the stream.
     pub fn submit_decompress(&self, flags: u64) {
-        let (workspace, workspace_bytes) = self.workspace();
-        let status = self.with_c_structs(flags, |array, options| {
+        assert_ok(self.with_c_batch(flags, |batch| {
+            batch.arrays = self.back.ptr();
             // SAFETY: as above.
-            unsafe {
-                gridz_decompress_async(
-                    array,
-                    self.n_chunks,
-                    self.frames.ptr(),
-                    self.slot,
-                    self.lengths.ptr(),
-                    self.back.ptr(),
-                    self.stride,
-                    self.statuses.ptr(),
-                    workspace,
-                    workspace_bytes,
-                    self.stream.raw(),
-                    options,
-                )
-            }
-        });
-        assert_ok(status);
+            unsafe { gridz_decompress_async(batch) }
+        }));
     }
 
     /// Submits the decompression of a region of each frame, to `dst`, `stride` bytes apart.
     pub fn submit_region(&self, start: &[u64], count: &[u64], dst: &Memory, stride: usize, flags: u64) {
-        let (workspace, workspace_bytes) = self.workspace();
-        let status = self.with_c_structs(flags, |array, options| {
+        assert_ok(self.with_c_batch(flags, |batch| {
+            (batch.arrays, batch.array_stride) = (dst.ptr(), stride);
+            (batch.start, batch.count) = (start.as_ptr(), count.as_ptr());
             // SAFETY: as above, and one number for each axis of the array.
-            unsafe {
-                gridz_decompress_region_async(
-                    array,
-                    self.n_chunks,
-                    self.frames.ptr(),
-                    self.slot,
-                    self.lengths.ptr(),
-                    start.as_ptr(),
-                    count.as_ptr(),
-                    dst.ptr(),
-                    stride,
-                    self.statuses.ptr(),
-                    workspace,
-                    workspace_bytes,
-                    self.stream.raw(),
-                    options,
-                )
-            }
-        });
-        assert_ok(status);
+            unsafe { gridz_decompress_async(batch) }
+        }));
     }
 
     pub fn read_lengths(&self) -> Vec<u64> {

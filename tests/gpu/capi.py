@@ -33,16 +33,43 @@ class Options(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_size_t),
         ("context", c_void_p),
-        ("codec", c_char_p),
-        ("mode", c_uint32),
-        ("level", c_uint32),
-        ("value", c_double),
+        ("request", c_char_p),
         ("flags", c_uint64),
         ("fill_value", c_void_p),
         ("n_fill_values", c_size_t),
         ("valid_min", c_void_p),
         ("valid_max", c_void_p),
     ]
+
+
+class BatchStruct(ctypes.Structure):
+    """gridz_batch"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("array", POINTER(Array)),
+        ("n", c_size_t),
+        ("arrays", c_void_p),
+        ("array_stride", c_size_t),
+        ("frames", c_void_p),
+        ("frame_stride", c_size_t),
+        ("frame_bytes", c_void_p),
+        ("packed", c_void_p),
+        ("packed_bytes", c_size_t),
+        ("offsets", c_void_p),
+        ("statuses", c_void_p),
+        ("start", POINTER(c_uint64)),
+        ("count", POINTER(c_uint64)),
+        ("workspace", c_void_p),
+        ("workspace_bytes", c_size_t),
+        ("stream", c_void_p),
+        ("options", POINTER(Options)),
+    ]
+
+    def __init__(self, array, n, options, **fields):
+        super().__init__(ctypes.sizeof(BatchStruct), ctypes.pointer(array), n, **fields)
+        if options is not None:
+            self.options = ctypes.pointer(options)
 
 
 class Error(Exception):
@@ -63,16 +90,14 @@ class Gridz:
         signatures = {
             "gridz_compress_bound": [array, options, POINTER(size)],
             "gridz_compress": [array, c_void_p, size, c_void_p, size, POINTER(size), options],
-            "gridz_pack_async": [size, c_void_p, size, c_void_p, c_void_p, size, c_void_p, c_void_p],
-            "gridz_unpack_async": [size, c_void_p, size, c_void_p, c_void_p, c_void_p, size, c_void_p, c_void_p],
             "gridz_packed_bound": [array, size, POINTER(size)],
-            "gridz_compress_chunks": [array, size, c_void_p, size, c_void_p, size, c_void_p, POINTER(size), options],
-            "gridz_decompress_chunks": [array, size, c_void_p, size, c_void_p, c_void_p, size, options],
-            "gridz_async_workspace_bytes": [array, size, c_void_p, options, POINTER(size)],
-            "gridz_compress_async": [array, size, c_void_p, size, c_void_p, size, c_void_p]
-            + [c_void_p, size, c_void_p, options],
-            "gridz_decompress_async": [array, size, c_void_p, size, c_void_p, c_void_p, size, c_void_p]
-            + [c_void_p, size, c_void_p, options],
+            "gridz_compress_chunks": [POINTER(BatchStruct), POINTER(size)],
+            "gridz_decompress_chunks": [POINTER(BatchStruct)],
+            "gridz_async_workspace_bytes": [POINTER(BatchStruct), POINTER(size)],
+            "gridz_compress_async": [POINTER(BatchStruct)],
+            "gridz_decompress_async": [POINTER(BatchStruct)],
+            "gridz_pack_async": [POINTER(BatchStruct)],
+            "gridz_unpack_async": [POINTER(BatchStruct), c_void_p],
         }
         for name, arguments in signatures.items():
             getattr(self.library, name).argtypes = arguments
@@ -108,32 +133,32 @@ class Batch:
         self.gridz, self.chunks, self.n_chunks = gridz, chunks, len(chunks)
         self.options = options
         self.array = Array(chunks.dtype, chunks.shape[1:])
-        self.slot = -(-gridz.size("gridz_compress_bound", self.array, options) // 16) * 16
+        self.slot = gridz.size("gridz_compress_bound", self.array, options)
         self.frames = cupy.zeros((self.n_chunks, self.slot), cupy.uint8)
         self.lengths = cupy.zeros(self.n_chunks, cupy.uint64)
         self.statuses = cupy.full(self.n_chunks, -1, cupy.int32)
         self.back = cupy.zeros_like(chunks)
-        n_bytes = gridz.size("gridz_async_workspace_bytes", self.array, self.n_chunks, None, options)
+        n_bytes = gridz.size("gridz_async_workspace_bytes", BatchStruct(self.array, self.n_chunks, options))
         self.workspace = cupy.empty(max(n_bytes, 1), cupy.uint8)
 
+    def struct(self, stream, **fields):
+        """gridz_batch with the frames and the stream; `fields` are added or replaced."""
+        n = fields.pop("n", self.n_chunks)
+        given = dict(frames=self.frames.data.ptr, frame_stride=self.slot, frame_bytes=self.lengths.data.ptr, stream=stream.ptr)
+        return BatchStruct(self.array, n, self.options, **(given | fields))
+
     def _space(self, own):
-        return (self.workspace.data.ptr, self.workspace.nbytes) if own else (None, 0)
+        return dict(workspace=self.workspace.data.ptr, workspace_bytes=self.workspace.nbytes) if own else {}
 
     def compress(self, stream, own_workspace=True):
         """Submits the compression to `stream`."""
-        src, stride = self.chunks.data.ptr, self.chunks.strides[0]
-        dst = (self.frames.data.ptr, self.slot, self.lengths.data.ptr)
-        space = self._space(own_workspace)
-        arguments = (self.array, self.n_chunks, src, stride, *dst, *space, stream.ptr, self.options)
-        self.gridz.call("gridz_compress_async", *arguments)
+        arrays = dict(arrays=self.chunks.data.ptr, array_stride=self.chunks.strides[0])
+        self.gridz.call("gridz_compress_async", self.struct(stream, **arrays, **self._space(own_workspace)))
 
     def decompress(self, stream, own_workspace=True):
         """Submits the decompression to `stream`."""
-        src = (self.frames.data.ptr, self.slot, self.lengths.data.ptr)
-        dst = (self.back.data.ptr, self.back.strides[0], self.statuses.data.ptr)
-        space = self._space(own_workspace)
-        arguments = (self.array, self.n_chunks, *src, *dst, *space, stream.ptr, self.options)
-        self.gridz.call("gridz_decompress_async", *arguments)
+        arrays = dict(arrays=self.back.data.ptr, array_stride=self.back.strides[0], statuses=self.statuses.data.ptr)
+        self.gridz.call("gridz_decompress_async", self.struct(stream, **arrays, **self._space(own_workspace)))
 
     def frame(self, i):
         """Frame `i` as bytes. Waits for the GPU."""

@@ -21,7 +21,7 @@ import time
 import cupy
 import numpy
 
-from capi import Array, Batch, Gridz, Options
+from capi import Array, Batch, BatchStruct, Gridz, Options
 
 ROUNDS = 5
 BOX = (16, 256, 256)
@@ -36,7 +36,7 @@ def pinned(n_bytes):
 
 def options(codec):
     """gridz_options for a codec."""
-    return Options(ctypes.sizeof(Options), None, codec.encode(), 0, 0, 0.0, 0, None)
+    return Options(ctypes.sizeof(Options), None, codec.encode())
 
 
 def address(memory):
@@ -57,13 +57,17 @@ class Chunks:
 
     def compress(self):
         """Compresses all boxes."""
-        src, dst = (address(self.boxes), self.box_bytes), (address(self.frames), self.frames.nbytes)
-        self.gridz.call("gridz_compress_chunks", self.array, self.n, *src, *dst, self.lengths, ctypes.byref(self.end), self.options)
+        self.gridz.call("gridz_compress_chunks", self.struct(self.boxes, self.frames.nbytes), ctypes.byref(self.end))
 
     def decompress(self, back):
         """Decompresses all boxes into `back`."""
-        src = (address(self.frames), self.end.value, self.lengths)
-        self.gridz.call("gridz_decompress_chunks", self.array, self.n, *src, address(back), self.box_bytes, self.options)
+        self.gridz.call("gridz_decompress_chunks", self.struct(back, self.end.value))
+
+    def struct(self, boxes, packed_bytes):
+        """gridz_batch of these boxes and the packed frames."""
+        arrays = dict(arrays=address(boxes), array_stride=self.box_bytes)
+        frames = dict(packed=address(self.frames), packed_bytes=packed_bytes, frame_bytes=ctypes.addressof(self.lengths))
+        return BatchStruct(self.array, self.n, self.options, **arrays, **frames)
 
 
 def seconds(call, rounds=ROUNDS):

@@ -1,13 +1,15 @@
 //! Many chunks at once through the GPU pipelines: packed frames equal the CPU's for every location
 //! of arrays and frames, and any number of batches.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
+use std::ptr;
 
 use gridz::device::{ChunkArray, compress_chunks, decompress_chunks, packed_bound};
 use gridz::{ByteOrder, Context, ErrorKind, Mode, Request, Verify};
 use gridz::{Destination, Source};
 use gridz_capi::api::gridz_last_error;
-use gridz_capi::chunks::{gridz_pack_async, gridz_unpack_async};
+use gridz_capi::batch::gridz_batch;
+use gridz_capi::cuda::{gridz_pack_async, gridz_unpack_async};
 use gridz_codecs::settings::{self, Backend};
 use gridz_cuda::{Device, DeviceSlice, PinnedBuffer};
 
@@ -232,16 +234,8 @@ fn frames_are_packed_on_a_stream() {
         let places = Memory::new(&stream, 8 * (n + 1), 0);
         // SAFETY: the memory has these sizes, and lives until the stream is synchronized.
         let status = unsafe {
-            gridz_pack_async(
-                n,
-                frames.ptr(),
-                slot,
-                frame_bytes.ptr(),
-                packed.ptr(),
-                wanted.len(),
-                places.ptr(),
-                stream.raw(),
-            )
+            let slots = (n, frames.ptr(), slot, frame_bytes.ptr());
+            gridz_pack_async(&packing(slots, (packed.ptr(), wanted.len(), places.ptr()), &stream))
         };
         assert_eq!(status, 0, "{}", last_error());
         assert_same_bytes(&packed.read_all()[..wanted.len()], &wanted, &format!("case {case}: packed"));
@@ -261,17 +255,9 @@ fn frames_are_packed_on_a_stream() {
         back.fill(0x5a);
         // SAFETY: as above.
         let status = unsafe {
-            gridz_unpack_async(
-                n,
-                packed.ptr(),
-                wanted.len(),
-                places.ptr(),
-                frame_bytes.ptr(),
-                back.ptr(),
-                slot,
-                out_lengths.ptr(),
-                stream.raw(),
-            )
+            let slots = (n, back.ptr(), slot, frame_bytes.ptr());
+            let batch = packing(slots, (packed.ptr(), wanted.len(), places.ptr()), &stream);
+            gridz_unpack_async(&batch, out_lengths.ptr())
         };
         assert_eq!(status, 0, "{}", last_error());
         // An empty frame is valid at any offset.
@@ -283,6 +269,34 @@ fn frames_are_packed_on_a_stream() {
         }
         back.assert_guards("slots");
         out_lengths.assert_guards("lengths");
+    }
+}
+
+/// A batch of frames in slots, and packed. It has no arrays.
+fn packing(
+    (n, frames, frame_stride, frame_bytes): (usize, *mut c_void, usize, *mut usize),
+    (packed, packed_bytes, offsets): (*mut c_void, usize, *mut usize),
+    stream: &Stream,
+) -> gridz_batch {
+    gridz_batch {
+        struct_size: size_of::<gridz_batch>(),
+        array: ptr::null(),
+        n,
+        arrays: ptr::null_mut(),
+        array_stride: 0,
+        frames,
+        frame_stride,
+        frame_bytes,
+        packed,
+        packed_bytes,
+        offsets,
+        statuses: ptr::null_mut(),
+        start: ptr::null(),
+        count: ptr::null(),
+        workspace: ptr::null_mut(),
+        workspace_bytes: 0,
+        stream: stream.raw(),
+        options: ptr::null(),
     }
 }
 

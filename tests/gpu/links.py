@@ -27,7 +27,7 @@ class Message:
 
     def __init__(self, gridz, codec, blocks):
         self.gridz = gridz
-        self.batch = Batch(gridz, blocks, Options(sizeof(Options), None, codec.encode(), 0, 0, 0.0, 0, None))
+        self.batch = Batch(gridz, blocks, Options(sizeof(Options), None, codec.encode()))
         n = self.batch.n_chunks
         self.packed = cupy.empty(n * self.batch.slot, cupy.uint8)
         self.offsets = cupy.zeros(n + 1, cupy.uint64)
@@ -37,17 +37,16 @@ class Message:
         """Compresses and packs the blocks."""
         batch = self.batch
         batch.compress(stream)
-        slots = (batch.frames.data.ptr, batch.slot, batch.lengths.data.ptr)
-        packed = (self.packed.data.ptr, self.packed.nbytes, self.offsets.data.ptr)
-        self.gridz.call("gridz_pack_async", batch.n_chunks, *slots, *packed, stream.ptr)
+        self.gridz.call("gridz_pack_async", batch.struct(stream, **self._packed()))
 
     def receive(self, stream):
         """Unpacks and decompresses the blocks."""
         batch = self.batch
-        packed = (self.packed.data.ptr, self.packed.nbytes, self.offsets.data.ptr, batch.lengths.data.ptr)
-        slots = (batch.frames.data.ptr, batch.slot, self.lengths.data.ptr)
-        self.gridz.call("gridz_unpack_async", batch.n_chunks, *packed, *slots, stream.ptr)
+        self.gridz.call("gridz_unpack_async", batch.struct(stream, **self._packed()), self.lengths.data.ptr)
         batch.decompress(stream)
+
+    def _packed(self):
+        return dict(packed=self.packed.data.ptr, packed_bytes=self.packed.nbytes, offsets=self.offsets.data.ptr)
 
     def gbs(self, way):
         """Speed of one direction in GB/s of raw data."""

@@ -64,10 +64,7 @@ impl Box {
         let options = gridz_options {
             struct_size: size_of::<gridz_options>(),
             context: ptr::null(),
-            codec: ptr::null(),
-            mode: 0,
-            level: 0,
-            value: 0.0,
+            request: ptr::null(),
             flags,
             fill_value: ptr::null(),
             n_fill_values: 0,

@@ -111,15 +111,12 @@ def graph():
 
 
 def host_memory_is_refused():
-    """The error has the argument's name and the function to call instead."""
+    """The error has the field's name and the function to call instead."""
     host = chunks("<f4", (20, 30, 40), 1)
     stream = cupy.cuda.Stream(non_blocking=True)
     batch = Batch(gridz, cupy.asarray(host))
-    place = host.ctypes.data
     try:
-        dst = (batch.frames.data.ptr, batch.slot, batch.lengths.data.ptr)
-        space = (None, 0, stream.ptr, None)
-        gridz.call("gridz_compress_async", batch.array, 1, place, host.nbytes, *dst, *space)
+        gridz.call("gridz_compress_async", batch.struct(stream, arrays=host.ctypes.data, n=1))
     except Error as error:
         assert error.status == INVALID_ARGUMENT and "gridz_compress" in str(error), error
         print(f"host memory is refused: {error}")

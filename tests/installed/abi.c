@@ -38,13 +38,11 @@ int main(void)
         field[i] = i % NX * 0.25 + i / NX;
     MUST(gridz_context_create(&threads, &context) == GRIDZ_OK);
     for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++) {
-        const gridz_options options = {.struct_size = sizeof options,
-                                       .context = context,
-                                       .codec = codecs[i].name,
-                                       .mode = codecs[i].mode,
-                                       .value = codecs[i].bound};
+        char request[64];
+        const gridz_options options = {.struct_size = sizeof options, .context = context, .request = request};
         gridz_frame_info info = {.struct_size = sizeof info};
         size_t bound, n, n_back;
+        MUST(gridz_request_text(codecs[i].name, codecs[i].mode, codecs[i].bound, 0, request, sizeof request, NULL) == GRIDZ_OK);
         MUST(gridz_compress_bound(&array, &options, &bound) == GRIDZ_OK);
         void *frame = malloc(bound);
         MUST(frame != NULL);

@@ -16,6 +16,10 @@ HDF5 = "hdf5-serial" if subprocess.run(["pkg-config", "--exists", "hdf5-serial"]
 VERSION = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), flags=re.M)[1]
 
 
+# The C headers that are generated, without `.h`.
+HEADERS = re.findall(r'^name = "(\w+)"$', (ROOT / "crates/gridz-capi/headers.toml").read_text(), flags=re.M)
+
+
 @dataclass
 class Installed:
     """An installation and a folder to work in."""

@@ -1,8 +1,9 @@
 """Programs that were compiled with an older header run with the current library.
 
-`tests/abi/` has a copy of the header of every release. Before the first release, the copy is that
-of the upcoming one. `abi.c` is compiled against each copy. The layout of structs and the values of
-constants, which are compiled into C programs, must never change: the tests compare these too.
+`tests/abi/VERSION/` has copies of the generated headers of a release. Before the first release, the
+copies are those of the upcoming one. `abi.c` is compiled against each set. The layout of structs and
+the values of constants, which are compiled into C programs, must never change: the tests compare
+these too.
 """
 
 import re
@@ -10,14 +11,17 @@ import subprocess
 
 import pytest
 
-from support import ROOT, VERSION, WARNINGS, functions_of
+from support import HEADERS, ROOT, VERSION, WARNINGS, functions_of
 
-HEADERS = sorted((ROOT / "tests/abi").glob("gridz-*.h"))
+RELEASES = sorted((ROOT / "tests/abi").iterdir())
 STRUCTS = {
     "gridz_array": ["struct_size", "dtype", "byte_order", "element_size", "rank", "extents"],
     "gridz_options": [
-        "struct_size", "context", "codec", "mode", "level", "value", "flags", "fill_value", "n_fill_values",
-        "valid_min", "valid_max",
+        "struct_size", "context", "request", "flags", "fill_value", "n_fill_values", "valid_min", "valid_max",
+    ],
+    "gridz_batch": [
+        "struct_size", "array", "n", "arrays", "array_stride", "frames", "frame_stride", "frame_bytes", "packed",
+        "packed_bytes", "offsets", "statuses", "start", "count", "workspace", "workspace_bytes", "stream", "options",
     ],
     "gridz_codec": [
         "struct_size", "name", "description", "level_names", "level_numbers", "n_levels", "id", "modes", "dtypes",
@@ -63,58 +67,63 @@ STRUCTS = {
 }  # fmt: skip
 
 
-def constants(header):
-    """The numeric constants of a header, except those of its version."""
-    found = dict(re.findall(r"^#define (GRIDZ_\w+) (-?\d+)$", header.read_text(), flags=re.M))
+def texts(folder):
+    """The texts of the generated headers in a folder."""
+    return "".join(path.read_text() for path in sorted(folder.glob("*.h")) if path.stem in HEADERS)
+
+
+def constants(folder):
+    """The numeric constants of the headers in a folder, except those of the version."""
+    found = dict(re.findall(r"^#define (GRIDZ_\w+) (-?\d+)$", texts(folder), flags=re.M))
     return {name: value for name, value in found.items() if not name.startswith("GRIDZ_VERSION_")}
 
 
-def layout(header, folder):
-    """Offset of every field, as computed by a C compiler."""
+def layout(headers, folder):
+    """Offset of every field in the headers of the folder `headers`, as computed by a C compiler."""
     lines = [
         f'printf("{struct}.{field} %zu %zu\\n", offsetof({struct}, {field}), sizeof ((({struct} *)0)->{field}));'
         for struct, fields in STRUCTS.items()
         for field in fields
     ]
     source = folder / "layout.c"
-    source.write_text(f'#include "{header}"\n#include <stdio.h>\nint main(void) {{ {" ".join(lines)} return 0; }}\n')
+    includes = "".join(f'#include "{path}"\n' for path in sorted(headers.glob("*.h")) if path.stem in HEADERS)
+    source.write_text(f'{includes}#include <stdio.h>\nint main(void) {{ {" ".join(lines)} return 0; }}\n')
     subprocess.run(["cc", str(source), "-o", str(folder / "layout")], check=True)
     return subprocess.run([str(folder / "layout")], check=True, capture_output=True, text=True).stdout.splitlines()
 
 
-def test_there_is_a_header():
-    assert HEADERS
+def test_there_is_a_release():
+    assert RELEASES and len(HEADERS) > 5
 
 
 def test_every_struct_is_looked_at():
-    text = (ROOT / "include/gridz.h").read_text()
-    assert set(re.findall(r"typedef struct (\w+) \{", text)) == set(STRUCTS)
+    assert set(re.findall(r"typedef struct (\w+) \{", texts(ROOT / "include"))) == set(STRUCTS)
 
 
-@pytest.mark.parametrize("header", HEADERS, ids=lambda path: path.stem)
-def test_what_is_compiled_in_stays(header, tmp_path):
-    now = constants(ROOT / "include/gridz.h")
-    changed = {name for name, value in constants(header).items() if now.get(name) != value}
+@pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.name)
+def test_what_is_compiled_in_stays(release, tmp_path):
+    now = constants(ROOT / "include")
+    changed = {name for name, value in constants(release).items() if now.get(name) != value}
     assert not changed
-    assert layout(header, tmp_path) == layout(ROOT / "include/gridz.h", tmp_path)
+    assert layout(release, tmp_path) == layout(ROOT / "include", tmp_path)
 
 
-def test_the_newest_copy_is_of_this_release():
-    """Until the version number is increased, the copy must equal the header."""
-    copy = ROOT / f"tests/abi/gridz-{VERSION}.h"
-    assert copy.read_text() == (ROOT / "include/gridz.h").read_text()
+def test_the_newest_copies_are_of_this_release():
+    """Until the version number is increased, the copies must equal the headers."""
+    copies = ROOT / "tests/abi" / VERSION
+    assert sorted(path.stem for path in copies.iterdir()) == sorted(HEADERS)
+    for name in HEADERS:
+        assert (copies / f"{name}.h").read_text() == (ROOT / f"include/{name}.h").read_text(), name
 
 
-@pytest.mark.parametrize("header", HEADERS, ids=lambda path: path.stem)
-def test_every_function_is_there(installed, header):
+@pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.name)
+def test_every_function_is_there(installed, release):
     symbols = installed.run("nm --dynamic --defined-only --format=posix $GRIDZ_PREFIX/lib/libgridz.so | cut -d' ' -f1")
-    functions = functions_of(header)
+    functions = set().union(*map(functions_of, release.glob("*.h")))
     assert functions and functions <= set(symbols.split())
 
 
-@pytest.mark.parametrize("header", HEADERS, ids=lambda path: path.stem)
-def test_an_old_program_runs(installed, header):
-    (installed.folder / "gridz.h").write_text(header.read_text())
-    installed.run(
-        f"cc -std=c99 {WARNINGS} -I. {ROOT}/tests/installed/abi.c -o abi $(pkg-config --libs gridz) && ./abi"
-    )
+@pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.name)
+def test_an_old_program_runs(installed, release):
+    source = f"{ROOT}/tests/installed/abi.c"
+    installed.run(f"cc -std=c99 {WARNINGS} -I{release} {source} -o abi $(pkg-config --libs gridz) && ./abi")

@@ -83,6 +83,8 @@ HDF5_MODULES = "$GRIDZ_PREFIX/include/gridz_hdf5.f90 $GRIDZ_PREFIX/include/gridz
     ("source", "compile"),
     [
         ("test_hpp.cpp", f"g++ -std=c++17 -g {WARNINGS} -fsanitize=address,undefined -fno-sanitize-recover=all"),
+        ("test_hpp.cpp", f"g++ -std=c++20 -g {WARNINGS} -fsanitize=address,undefined -fno-sanitize-recover=all"),
+        ("test_hdf5.cpp", f"g++ -std=c++17 -g {WARNINGS} $(pkg-config --cflags {HDF5})"),
         ("test_fortran.f90", "gfortran -std=f2018 -g -fcheck=all $GRIDZ_PREFIX/include/gridz.f90"),
         ("test_cci.cpp", f"g++ -std=c++17 -g {WARNINGS} -fsanitize=address,undefined -fno-sanitize-recover=all"),
         ("test_cci.f90", "gfortran -std=f2018 -g -fcheck=all $GRIDZ_PREFIX/include/gridz.f90 $GRIDZ_PREFIX/include/gridz_cci.f90"),
@@ -93,7 +95,7 @@ def test_every_procedure(installed, source, compile):
     """The C++ layer and the Fortran module, including invalid calls, under a sanitizer or with all
     runtime checks."""
     installed.run(
-        f"{compile} {ROOT}/tests/installed/{source} -o test $(pkg-config --cflags --libs gridz) && ./test",
+        f"{compile} {ROOT}/tests/installed/{source} -o test $(pkg-config --cflags --libs gridz {HDF5}) && ./test",
         ASAN_OPTIONS="detect_leaks=1",
     )
 

@@ -2,11 +2,12 @@
 
 import os
 import re
+import subprocess
 import sys
 
 import pytest
 
-from support import ROOT, VERSION, Installed, functions_of, make
+from support import HEADERS, ROOT, VERSION, Installed, functions_of, make
 
 
 def files(folder):
@@ -24,11 +25,18 @@ def test_everything_has_its_place(prefix):
         "include/gridz.f90",
         "include/gridz.h",
         "include/gridz.hpp",
+        "include/gridz_batch.h",
         "include/gridz_bulk.f90",
         "include/gridz_cci.f90",
         "include/gridz_cci.hpp",
+        "include/gridz_cuda.h",
         "include/gridz_hdf5.f90",
         "include/gridz_hdf5.h",
+        "include/gridz_hdf5.hpp",
+        "include/gridz_hdf5_by.h",
+        "include/gridz_progressive.h",
+        "include/gridz_quality.h",
+        "include/gridz_sparse.h",
         "lib/cmake/gridz/gridz-config-version.cmake",
         "lib/cmake/gridz/gridz-config.cmake",
         "lib/gridz/python/start.py",
@@ -84,10 +92,15 @@ def test_soname_and_symbols(installed):
 def test_manual(installed):
     manual = installed.prefix / "share/man/man3/gridz.3"
     assert installed.run(f"man --warnings -l {manual} 2>&1 >/dev/null") == ""
-    # The manual contains every function of the header.
-    functions = functions_of(ROOT / "include/gridz.h")
+    # The manual contains every function of the generated headers.
+    functions = set().union(*(functions_of(ROOT / f"include/{name}.h") for name in HEADERS))
     assert functions and not [name for name in functions if not re.search(rf"\b{name}\b", manual.read_text())]
     assert f'"gridz {VERSION}"' in manual.read_text()
+
+
+def test_the_fortran_module_is_fresh():
+    """Its procedures for all types and ranks are generated."""
+    subprocess.run([sys.executable, ROOT / "scripts/fortran_kinds.py", "--check"], check=True)
 
 
 def test_a_stage_holds_no_trace_of_itself(tmp_path):

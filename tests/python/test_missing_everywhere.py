@@ -193,7 +193,7 @@ def c_api(found, folder):
         described, length = array_of(c.array.dtype, c.array.shape), ffi.new("size_t *")
         request = ffi.new("char[]", c.request.encode())
         fills, array = ffi.from_buffer(c.fills), ffi.from_buffer(c.array)
-        options = struct("gridz_options", codec=request, fill_value=fills, n_fill_values=len(c.fills))
+        options = struct("gridz_options", request=request, fill_value=fills, n_fill_values=len(c.fills))
         limits = [ffi.from_buffer(np.array([limit], c.array.dtype)) for limit in c.limits or ()]
         if limits:
             options.valid_min, options.valid_max = limits

@@ -36,10 +36,7 @@ class Options(ctypes.Structure):
     _fields_ = [
         ("struct_size", ctypes.c_size_t),
         ("context", ctypes.c_void_p),
-        ("codec", ctypes.c_char_p),
-        ("mode", ctypes.c_uint32),
-        ("level", ctypes.c_uint32),
-        ("value", ctypes.c_double),
+        ("request", ctypes.c_char_p),
         ("flags", ctypes.c_uint64),
         ("fill_value", ctypes.c_void_p),
         ("n_fill_values", ctypes.c_size_t),
@@ -82,7 +79,7 @@ def compress(request, dtype, extents, data, fill=b""):
     n_extents = len(extents)
     array = Array(ctypes.sizeof(Array), NAMES.index(dtype) + 1, 0, 0, n_extents, (ctypes.c_uint64 * n_extents)(*extents))
     fill = ctypes.cast(ctypes.create_string_buffer(fill, len(fill)), ctypes.c_void_p) if fill else None
-    options = Options(ctypes.sizeof(Options), None, request.encode(), 0, 0, 0, 0, fill)
+    options = Options(ctypes.sizeof(Options), None, request.encode(), 0, fill)
     n = ctypes.c_size_t()
 
     def call(name, *arguments):

@@ -5,23 +5,120 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use crate::arguments::{Options, deliver, read_both};
+use crate::arguments::{Options, deliver, plain_array, read_both};
 use crate::convert;
-use crate::guard::{guard, guard_or, guard_text};
+use crate::guard::{guard, guard_or, guard_size, guard_text};
 use crate::ptr::{self, Out, OutStruct};
 use crate::status::{self, gridz_status};
 use crate::types::{
-    gridz_array, gridz_block_counts, gridz_context, gridz_context_options, gridz_frame_info, gridz_options,
-    gridz_part_info,
+    gridz_array, gridz_context, gridz_context_options, gridz_dtype, gridz_frame_info, gridz_options,
 };
-use gridz::Context;
-use gridz_codecs::error::with_last;
+use gridz::Verify;
+use gridz_codecs::error::{Error, with_last};
+
+/// Returns the destination size that is always enough for `gridz_compress_nd` with the same array
+/// and request: a multiple of 16, in bytes.
+///
+/// Returns 0 after an error, and `gridz_last_error` returns the text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_compress_bound_nd(
+    dtype: gridz_dtype,
+    rank: u32,
+    extents: *const u64,
+    request: *const c_char,
+) -> usize {
+    guard_size(|| {
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
+        let (array, request) = unsafe { (plain_array(dtype, rank, extents)?, ptr::text(request)) };
+        Ok(gridz::compress_bound(&array, &convert::request(request)?)? as usize)
+    })
+}
+
+/// Compresses an array of numbers into one self-describing frame: `gridz_compress` without structs.
+///
+/// `src` is the array of `rank` `extents`, contiguous, in C order and in the byte order of this
+/// machine. `dst` has `dst_capacity` bytes, at least the size that `gridz_compress_bound_nd`
+/// returns. Writes the frame to the start of `dst` and its length in bytes to `*dst_bytes`.
+///
+/// `request` is a text such as `"lorenzo"`, `"lorenzo,level=dense"` or `"quant,abs=1e-3"`; see
+/// `gridz_options`. NULL = the default lossless codec.
+///
+/// Errors: those of `gridz_compress`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_compress_nd(
+    dst: *mut c_void,
+    dst_capacity: usize,
+    src: *const c_void,
+    dtype: gridz_dtype,
+    rank: u32,
+    extents: *const u64,
+    request: *const c_char,
+    dst_bytes: *mut usize,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
+        let (n_bytes, array, request, context) = unsafe {
+            (
+                Out::new("dst_bytes", dst_bytes)?,
+                plain_array(dtype, rank, extents)?,
+                ptr::text(request),
+                ptr::context(std::ptr::null()),
+            )
+        };
+        let request = convert::request(request)?;
+        let src_bytes = array.n_bytes() as usize;
+        // SAFETY: the same promises.
+        let (src, dst) =
+            unsafe { ptr::source_and_destination(("src", src, src_bytes), ("dst", dst, dst_capacity))? };
+        deliver(gridz::compress(&array, &request, src, dst, context), n_bytes)
+    })
+}
+
+/// Decompresses one frame into an array whose type and extents the caller knows: `gridz_decompress`
+/// without structs.
+///
+/// `frame` is exactly one frame of `frame_bytes` bytes. Writes the array to the start of `dst`, which
+/// has `dst_capacity` bytes. The frame must contain an array of `dtype`, `rank` and `extents` in the
+/// byte order of this machine. `gridz_inspect` describes the array of an unknown frame.
+///
+/// Errors: those of `gridz_decompress`; `INVALID_ARGUMENT` if the frame contains another array.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_decompress_nd(
+    dst: *mut c_void,
+    dst_capacity: usize,
+    frame: *const c_void,
+    frame_bytes: usize,
+    dtype: gridz_dtype,
+    rank: u32,
+    extents: *const u64,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
+        let (array, context, (frame, dst)) = unsafe {
+            (
+                plain_array(dtype, rank, extents)?,
+                ptr::context(std::ptr::null()),
+                ptr::source_and_destination(("frame", frame, frame_bytes), ("dst", dst, dst_capacity))?,
+            )
+        };
+        let found = gridz::inspect(frame)?.array;
+        if found != array {
+            return Err(Error::invalid(format!(
+                "the frame contains an array of {}, not of {}; pass the type and extents that gridz_inspect reports, \
+                 or use gridz_decompress",
+                convert::description(&found),
+                convert::description(&array)
+            )));
+        }
+        gridz::decompress(frame, gridz::Part::All, dst, Verify::Checksum, context).map(|_| ())
+    })
+}
 
 /// Computes the destination size that is always enough to compress an array, whatever its values.
 ///
 /// Sets `*bound` to the largest number of bytes that `gridz_compress` may write with these
 /// `options`, intermediate results included. It is a multiple of 16, and the smallest valid
-/// `dst_stride` of `gridz_compress_async`. The frame itself is never longer than the array plus a
+/// `frame_stride` of a `gridz_batch`. The frame itself is never longer than the array plus a
 /// header of 40 + 8 * `rank` bytes, rounded up to a multiple of 16.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`.
@@ -127,8 +224,8 @@ pub unsafe extern "C" fn gridz_decompress(
 ///
 /// - Both buffers in host memory: the CPU works, on the calling thread (`multigrid`: on all threads),
 ///   unless the GPU is required (`GRIDZ_BACKEND=cuda`, or the back end of the context).
-/// - Otherwise: the GPU works, in one launch. `gridz_decompress_region_async` does the same without
-///   waiting.
+/// - Otherwise: the GPU works, in one launch. `gridz_decompress_async` with a region does the same
+///   without waiting.
 ///
 /// Only the blocks that the region touches are decoded, except by `multigrid`, which decodes the whole
 /// array. The codec determines what is verified:
@@ -169,96 +266,6 @@ pub unsafe extern "C" fn gridz_decompress_region(
         let result =
             gridz::decompress(frame, gridz::Part::Region { start, count }, dst, options.verify, options.context);
         deliver(result, n_bytes)
-    })
-}
-
-/// Decompresses a part of a `multigrid` frame from its first bytes: its first layers, or a coarser
-/// grid. Describes the result in `*info`, whose `struct_size` the caller has set.
-///
-/// `detail` is one of `GRIDZ_DETAIL_*` and `value` the number that belongs to it. `frame` may be
-/// cut: `frame_bytes` must be at least the `frame_bytes` that `gridz_inspect_progressive` reports
-/// for the same detail. Writes the result to the start of `dst`, which has `dst_capacity` bytes, in
-/// C order and in its original byte order.
-///
-/// `frame`, `dst` or both may be memory of a GPU. GPUs decompress whole frames only. For a part,
-/// the CPU copies the bytes that it needs and decompresses them. If a GPU is required, the call
-/// fails where no GPU is available, and logs a warning where the CPU decompresses.
-///
-/// The blocks that are read are compared with their checksums. If the whole frame is read, so is
-/// its checksum.
-///
-/// Errors: those of `gridz_decompress`, `DST_TOO_SMALL` with the needed bytes in
-/// `info->array_bytes`; `INVALID_ARGUMENT` for a level or layer that the frame does not have;
-/// `UNSUPPORTED_JOB` for frames of other codecs. An array that `multigrid` could not make smaller is
-/// such a frame, written by `stored`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gridz_decompress_progressive(
-    frame: *const c_void,
-    frame_bytes: usize,
-    detail: u32,
-    value: f64,
-    dst: *mut c_void,
-    dst_capacity: usize,
-    info: *mut gridz_part_info,
-    options: *const gridz_options,
-) -> gridz_status {
-    guard(|| {
-        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
-        let (info, options, buffers) = unsafe {
-            (
-                OutStruct::new(info)?,
-                Options::read(options, None)?,
-                ptr::source_and_destination(("frame", frame, frame_bytes), ("dst", dst, dst_capacity))?,
-            )
-        };
-        let (detail, (frame, dst)) = (convert::detail(detail, value)?, buffers);
-        // Filled in before decompression, so that a caller whose destination is too small gets it
-        // too.
-        info.write(&convert::part_info(&gridz::inspect_part(frame, detail)?));
-        gridz::decompress(frame, gridz::Part::Detail(detail), dst, options.verify, options.context).map(|_| ())
-    })
-}
-
-/// Describes the result of `gridz_decompress_progressive` for a level or a number of layers,
-/// without decompressing anything.
-///
-/// `frame` may be the first bytes of a frame. For layers 3072 bytes are enough. A level above 0
-/// also needs the frame's table: 8 bytes for each 65536 elements, and a few more for each level.
-///
-/// Errors: `INVALID_ARGUMENT`, also for a level or layer that the frame does not have;
-/// `UNSUPPORTED_JOB` for frames of other codecs; `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gridz_inspect_progressive(
-    frame: *const c_void,
-    frame_bytes: usize,
-    detail: u32,
-    value: f64,
-    info: *mut gridz_part_info,
-) -> gridz_status {
-    guard(|| {
-        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
-        let (info, frame) = unsafe { (OutStruct::new(info)?, ptr::source("frame", frame, frame_bytes)?) };
-        info.write(&convert::part_info(&gridz::inspect_part(frame, convert::detail(detail, value)?)?));
-        Ok(())
-    })
-}
-
-/// Counts the blocks of a frame by coding and compares them with their checksums. Writes `*counts`,
-/// whose `struct_size` the caller has set. The frame may be in GPU memory.
-///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for codecs with one kind of block, `CORRUPT`,
-/// `TRUNCATED`, `UNSUPPORTED_FORMAT`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gridz_inspect_blocks(
-    frame: *const c_void,
-    frame_bytes: usize,
-    counts: *mut gridz_block_counts,
-) -> gridz_status {
-    guard(|| {
-        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
-        let (counts, frame) = unsafe { (OutStruct::new(counts)?, ptr::source("frame", frame, frame_bytes)?) };
-        counts.write(&convert::block_counts(&gridz::count_blocks(frame, &Context::default())?));
-        Ok(())
     })
 }
 

@@ -1,4 +1,4 @@
-//! Arguments that several functions of `gridz.h` have: the array, the options, the missing
+//! Arguments that several functions have: the array, the options, the missing
 //! elements, and the number of bytes of the result.
 #![allow(unsafe_code, reason = "reads what C's pointers point to, by `ptr`")]
 
@@ -6,7 +6,7 @@ use std::ffi::c_void;
 
 use crate::convert;
 use crate::ptr::{self, Out};
-use crate::types::{gridz_array, gridz_options};
+use crate::types::{GRIDZ_BYTE_ORDER_NATIVE, gridz_array, gridz_dtype, gridz_options};
 use gridz::{Context, MAX_FILLS, MissingElements, Request, Verify};
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::types::Array;
@@ -27,8 +27,8 @@ impl<'a> Options<'a> {
         // SAFETY: the caller's promise.
         let c = unsafe { ptr::read_options(from)? };
         // SAFETY: the caller's promise, for what the struct points to.
-        let (codec, context) = unsafe { (ptr::text(c.codec), ptr::context(c.context)) };
-        let (mut request, verify) = (convert::request(&c, codec)?, convert::verify(&c)?);
+        let (text, context) = unsafe { (ptr::text(c.request), ptr::context(c.context)) };
+        let (mut request, verify) = (convert::request(text)?, convert::verify(&c)?);
         if let Some(array) = array.filter(|_| request.wants_missing()) {
             // SAFETY: the caller's promise, for elements of the array's type.
             let missing =
@@ -52,6 +52,18 @@ pub unsafe fn read_both<'a>(
         let array = read_array(array)?;
         Ok((array, Options::read(options, Some(&array))?))
     }
+}
+
+/// An array of numbers in this machine's byte order, for the functions without structs.
+///
+/// # Safety
+/// The caller's promise, as [`ptr`] states it.
+pub unsafe fn plain_array(dtype: gridz_dtype, rank: u32, extents: *const u64) -> Result<Array> {
+    let c =
+        gridz_array { struct_size: 0, dtype, byte_order: GRIDZ_BYTE_ORDER_NATIVE, element_size: 0, rank, extents };
+    // SAFETY: the caller's promise.
+    let extents = unsafe { ptr::extents("extents", extents, rank)? };
+    convert::array(&c, &extents)
 }
 
 /// Reads an array description.

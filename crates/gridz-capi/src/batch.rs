@@ -1,253 +1,208 @@
-//! Asynchronous functions of `gridz.h`, which only enqueue work on a CUDA stream.
+//! `gridz_batch.h`: many arrays at once, with packed frames.
 #![allow(unsafe_code, reason = "functions that C calls")]
 #![allow(clippy::missing_safety_doc, reason = "these comments are the C manual; its head states the promises")]
 
 use std::ffi::c_void;
 
-use crate::arguments::{Options, read_both};
+use crate::arguments::{Options, deliver, read_array};
 use crate::guard::guard;
 use crate::ptr::{self, Out};
 use crate::status::gridz_status;
 use crate::types::{gridz_array, gridz_options};
-use gridz::device::{self, Batch, BatchMemory, Direction, PreparedBatch};
-use gridz_codecs::error::Result;
+use gridz::device::{self, ChunkArray};
+use gridz_codecs::error::{Error, Result};
+use gridz_codecs::types::Array;
 
-/// Computes the size of the GPU workspace that `gridz_compress_async`, `gridz_decompress_async` and
-/// `gridz_decompress_region_async` need.
+/// Many arrays of one type and shape, and their frames: the argument of the calls that process many
+/// arrays. One struct may serve all of them: each call uses the fields that its comment names, and
+/// ignores the others.
 ///
-/// Sets `*bytes` to the largest workspace that any of these calls needs for `n_chunks` arrays like
-/// `array` with these `options`, on the GPU of `stream`. It may differ between GPU models. The call
-/// also loads the kernels of both directions into the stream's CUDA context, which takes a moment
-/// the first time. After that, such calls only enqueue work on a stream of that context. Call this
-/// function before a stream is captured into a CUDA graph. NULL for `stream` = the default stream
-/// of the current CUDA context or, without one, of the GPU that `gridz_compress` would choose.
+/// The caller owns all memory. It stays valid until the call returns or, for the functions named
+/// `*_async`, until the stream has completed the work. `array`, `start`, `count` and `options` are
+/// read during the call only. Memory that different fields refer to must not overlap.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_batch {
+    /// `sizeof(gridz_batch)`.
+    pub struct_size: usize,
+    /// Type and shape of each array.
+    pub array: *const gridz_array,
+    /// Number of arrays, and of frames. With 0 a call does nothing, whatever the pointers are.
+    pub n: usize,
+    /// The arrays: array i is at `arrays + i * array_stride`. Compression only reads them.
+    pub arrays: *mut c_void,
+    /// Bytes from array to array, at least the size of an array. Ignored if `n` is 1.
+    pub array_stride: usize,
+    /// Frames in slots: frame i is at `frames + i * frame_stride`. Decompression only reads them.
+    pub frames: *mut c_void,
+    /// Bytes from slot to slot: a multiple of 16 and at least the bound of `gridz_compress_bound`.
+    pub frame_stride: usize,
+    /// Length of each frame in bytes: `n` elements. Decompression only reads them.
+    pub frame_bytes: *mut usize,
+    /// Packed frames: one after the other. Each begins at the first multiple of 16 bytes after the
+    /// previous one, with zeros between them.
+    pub packed: *mut c_void,
+    /// Bytes at `packed`.
+    pub packed_bytes: usize,
+    /// Offset of each packed frame in bytes, for `gridz_pack_async` and `gridz_unpack_async`.
+    pub offsets: *mut usize,
+    /// Result of each decompression, for `gridz_decompress_async`: `n` elements.
+    pub statuses: *mut gridz_status,
+    /// Start of a region of each array, for `gridz_decompress_async`: one number for each axis, in
+    /// elements, slowest-varying axis first. NULL = whole arrays.
+    pub start: *const u64,
+    /// Extents of that region. NULL if `start` is NULL.
+    pub count: *const u64,
+    /// GPU memory for intermediate results, or NULL: see `gridz_compress_async`.
+    pub workspace: *mut c_void,
+    /// Bytes at `workspace`.
+    pub workspace_bytes: usize,
+    /// CUDA stream of the functions named `*_async`: a `cudaStream_t` or `CUstream`. NULL = the legacy
+    /// default stream of the current CUDA context or, without one, of the context that owns `frames`.
+    pub stream: *mut c_void,
+    /// How to compress and decompress. NULL = the defaults.
+    pub options: *const gridz_options,
+}
+
+/// Computes the number of packed bytes that is always enough for `gridz_compress_chunks`, whatever
+/// the values and the codec.
 ///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for too many chunks and for codecs without kernels
-/// (`lorenzo` at level 3), `OUT_OF_MEMORY`, `DEVICE`.
+/// Sets `*bound` to `n` times the size of an array plus a header, rounded up to a multiple of 16.
+///
+/// Errors: `INVALID_ARGUMENT`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gridz_async_workspace_bytes(
+pub unsafe extern "C" fn gridz_packed_bound(
     array: *const gridz_array,
-    n_chunks: usize,
-    stream: *mut c_void,
-    options: *const gridz_options,
-    bytes: *mut usize,
+    n: usize,
+    bound: *mut usize,
 ) -> gridz_status {
     guard(|| {
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
-        let (bytes, (array, options), stream) =
-            unsafe { (Out::new("bytes", bytes)?, read_both(array, options)?, ptr::stream(stream)) };
-        let n_bytes = device::async_workspace_bytes(&array, n_chunks, &options.request, stream, options.context)?;
-        bytes.write(n_bytes as usize);
+        let (bound, array) = unsafe { (Out::new("bound", bound)?, read_array(array)?) };
+        bound.write(device::packed_bound(&array, n)? as usize);
         Ok(())
     })
 }
 
-/// Enqueues the compression of `n_chunks` arrays of one type and shape on a CUDA stream.
+/// Compresses `n` arrays of one type and shape, in parallel, into packed frames.
 ///
-/// The call returns at once. After `gridz_async_workspace_bytes` for such arrays it never waits for
-/// the GPU and never reads GPU memory. Without that, the first call loads the kernels, which may
-/// wait. The return value reports invalid arguments. An error of the GPU itself shows up in the
-/// calls that wait for the stream.
+/// Reads `array`, `n`, `arrays`, `array_stride` and `options`. Writes the frames of `gridz_compress`
+/// to `packed` and their lengths to `frame_bytes`. The offset of frame i is the sum of the preceding
+/// lengths, each rounded up to a multiple of 16. `*packed_bytes` is the end of the last frame,
+/// rounded up in the same way.
 ///
-/// Once the stream has completed the work, frame i is at `dst + i * dst_stride` and its length in
-/// bytes is `frame_bytes[i]`. The rest of its slot is unspecified. The frames are those of
-/// `gridz_compress`: any machine decodes them.
+/// `packed` has `batch->packed_bytes` bytes. `gridz_packed_bound` returns a size that is always
+/// enough; less is enough if the frames fit. After an error the contents of `packed` and
+/// `frame_bytes` are unspecified.
 ///
-/// All buffers are GPU memory, or managed or pinned memory that the GPU can access. They must not
-/// overlap and must stay valid until the stream has completed the work. `array` and `options` are
-/// read during the call only.
+/// `arrays`, `packed` or both may be memory of an NVIDIA GPU, or pinned memory. `frame_bytes` is in
+/// host memory. The caller must first wait for all work of its streams on this memory. The frames
+/// are complete when the call returns.
 ///
-/// - `src`: array i is at `src + i * src_stride`. With more than one chunk, `src_stride` is at
-///   least the size of an array; with one chunk it is ignored. Arrays whose elements the codec
-///   interprets (`ndzip`: `float` and `double`; `lorenzo`: all numbers) must be aligned
-///   to their element size, and so must `src_stride`. Fastest if all rows begin at multiples of 16
-///   bytes.
-/// - `dst`: slots for frames, aligned to 16 bytes. `dst_stride` is a multiple of 16 and, also with
-///   one chunk, at least the bound of `gridz_compress_bound`. The last slot needs that many bytes
-///   too.
-/// - `frame_bytes`: `n_chunks` lengths, in GPU memory, aligned to 8 bytes.
-/// - `workspace`: `workspace_bytes` bytes of GPU memory, at least the size that
-///   `gridz_async_workspace_bytes` reports. Aligned to 8 bytes, preferably 256. Calls on different
-///   streams need separate workspaces; calls on one stream may share one. With NULL and 0 gridz
-///   allocates it from its own stream-ordered memory pool, which `gridz_release_caches` describes.
-///   Pass a workspace if the stream is being captured into a CUDA graph. The graph can then be
-///   launched again with other contents of `src`.
-/// - `stream`: a `CUstream` or `cudaStream_t`. NULL = the legacy default stream of the current CUDA
-///   context or, without one, of the context that owns `dst`.
+/// With `GRIDZ_BACKEND=auto` a GPU processes arrays in GPU memory. If the program uses a GPU
+/// anyway, it also processes arrays when both sides are pinned. Transfers and kernels overlap, on
+/// streams that gridz owns, so pinned memory is transferred at bus speed. Threads of the context
+/// copy memory that is not pinned. On the CPU each thread compresses one chunk at a time.
 ///
-/// With 0 chunks the call does nothing, whatever the pointers are. Arrays of a type that the codec
-/// does not encode are stored, as by `gridz_compress`.
-///
-/// Errors: `INVALID_ARGUMENT`, naming the argument; `UNSUPPORTED_JOB` for too many chunks (2^31, or
-/// fewer if chunks exceed 16 KiB) and for `lorenzo` at level 3, which only `gridz_compress`
-/// supports; `OUT_OF_MEMORY`; `DEVICE`, also with `GRIDZ_BACKEND=cpu`, since there is no fallback
-/// to the CPU.
+/// Errors: `INVALID_ARGUMENT`, also for a region; `DST_TOO_SMALL` with the bound in `*packed_bytes`;
+/// `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`, `DEVICE`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gridz_compress_async(
-    array: *const gridz_array,
-    n_chunks: usize,
-    src: *const c_void,
-    src_stride: usize,
-    dst: *mut c_void,
-    dst_stride: usize,
-    frame_bytes: *mut usize,
-    workspace: *mut c_void,
-    workspace_bytes: usize,
-    stream: *mut c_void,
-    options: *const gridz_options,
+pub unsafe extern "C" fn gridz_compress_chunks(
+    batch: *const gridz_batch,
+    packed_bytes: *mut usize,
 ) -> gridz_status {
     guard(|| {
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
-        let (array, options) = unsafe { read_both(array, options)? };
-        let (array_stride, frame_stride) = (src_stride as u64, dst_stride as u64);
-        let batch = Batch { array, n_chunks, array_stride, frame_stride };
-        let batch = batch.prepare(&options.request)?;
-        let (array_span, frame_span) = batch.spans(Direction::Compress)?;
-        // SAFETY: the caller keeps the promises of the comment above.
-        let (memory, stream) = unsafe {
-            let memory = BatchMemory {
-                arrays: ptr::device_memory("src", src, array_span)?,
-                frames: ptr::device_memory("dst", dst, frame_span)?,
-                frame_bytes: ptr::device_memory("frame_bytes", frame_bytes.cast(), 8 * n_chunks as u64)?,
-                workspace: ptr::optional_device_memory("workspace", workspace, workspace_bytes)?,
-            };
-            (memory, ptr::stream(stream))
+        let (n_bytes, batch) = unsafe { (Out::new("packed_bytes", packed_bytes)?, Batch::read(batch)?) };
+        batch.refuse_region("gridz_compress_chunks")?;
+        let c = &batch.c;
+        // SAFETY: the same promises.
+        let options = unsafe { batch.options()? };
+        let chunks = batch.chunks();
+        let src_bytes = chunks.span("array_stride")? as usize;
+        // SAFETY: the same promises, for `n` arrays.
+        let ((src, dst), lengths) = unsafe {
+            let packed = ("packed", c.packed, c.packed_bytes);
+            let buffers = ptr::source_and_destination(("arrays", c.arrays.cast_const(), src_bytes), packed)?;
+            (buffers, ptr::lengths_mut("frame_bytes", c.frame_bytes, c.n)?)
         };
-        batch.compress(&memory, stream, options.context)
+        let end = device::compress_chunks(&chunks, &options.request, src, dst, lengths, options.context);
+        deliver(end.map(|end| end as usize), n_bytes)
     })
 }
 
-/// Enqueues the decompression of `n_chunks` frames of one type and shape on a CUDA stream.
+/// Decompresses `n` packed frames of arrays of one type and shape, in parallel.
 ///
-/// This is the counterpart of `gridz_compress_async`. Its rules for memory, alignment, `workspace`
-/// and `stream` apply here too.
+/// Reads the frames that `gridz_compress_chunks` has packed: `n` frames of `frame_bytes[i]` bytes in
+/// the `packed_bytes` bytes of `packed`, up to a multiple of 16 after the last frame. Writes array i
+/// to `arrays + i * array_stride`, in the byte order of `array`. Frames of different codecs may be
+/// mixed; frames of one codec are fastest. `options->request` is checked, but not needed. Everything
+/// else is as for `gridz_compress_chunks` and `gridz_decompress`.
 ///
-/// - `frames`: frame i is at `frames + i * frame_stride` and has `frame_bytes[i]` bytes.
-///   `frame_stride` is a multiple of 16 and at least the bound of `gridz_compress_bound`. The last
-///   slot needs that many bytes too, because a few bytes of a slot are read even if its frame is
-///   truncated.
-/// - `frame_bytes`: read when the stream reaches this work. So it may be written by an earlier
-///   `gridz_compress_async` on the stream. `frames` and `frame_bytes` are never written.
-/// - `dst`: array i is written to `dst + i * dst_stride`, in the byte order of `array`.
-/// - `statuses`: `n_chunks` elements in GPU memory, aligned to 4 bytes.
-///
-/// Once the stream has completed the work, `statuses[i]` is `GRIDZ_OK`, `GRIDZ_ERROR_CORRUPT` or
-/// `GRIDZ_ERROR_TRUNCATED`. After an error the contents of array i are unspecified; the other
-/// arrays are valid.
-///
-/// A valid frame still counts as corrupt if `gridz_compress_async` would not make such a frame with
-/// this `array` and these `options`. Unlike in `gridz_decompress`, the codec matters here. Name it
-/// in the options if frames are stored for longer, because the default may change in a later
-/// version. Use `gridz_decompress` for frames of other arrays, codecs or versions. Also use it for
-/// packed frames, because this function expects each frame in its slot.
-///
-/// Untrusted input is safe. `GRIDZ_FLAG_SKIP_CHECKSUM` is respected. Fastest if all rows of the
-/// arrays begin at multiples of 8 bytes, or of 32 where possible.
-///
-/// Errors: those of `gridz_compress_async`. A bad frame is not an error of the call.
+/// Errors: those of `gridz_decompress`, for the first frame that cannot be decompressed;
+/// `gridz_last_error` contains its number. `INVALID_ARGUMENT` also for a region, and if a frame is of
+/// another array than `array`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gridz_decompress_async(
-    array: *const gridz_array,
-    n_chunks: usize,
-    frames: *const c_void,
-    frame_stride: usize,
-    frame_bytes: *const usize,
-    dst: *mut c_void,
-    dst_stride: usize,
-    statuses: *mut gridz_status,
-    workspace: *mut c_void,
-    workspace_bytes: usize,
-    stream: *mut c_void,
-    options: *const gridz_options,
-) -> gridz_status {
+pub unsafe extern "C" fn gridz_decompress_chunks(batch: *const gridz_batch) -> gridz_status {
     guard(|| {
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
-        let (array, options) = unsafe { read_both(array, options)? };
-        let (array_stride, frame_stride) = (dst_stride as u64, frame_stride as u64);
-        let batch = Batch { array, n_chunks, array_stride, frame_stride };
-        let batch = batch.prepare(&options.request)?;
-        // SAFETY: the caller keeps the promises of the comment above.
-        unsafe {
-            let (frames, workspace) = ((frames, frame_bytes), (workspace, workspace_bytes));
-            decompress(&batch, n_chunks, frames, (dst, statuses), workspace, stream, &options)
-        }
-    })
-}
-
-/// Enqueues the decompression of a region of each of `n_chunks` frames of one type and shape on a
-/// CUDA stream: `count` elements from `start` on, along each axis of `array`.
-///
-/// All rules of `gridz_decompress_async` apply. Region i is written to `dst + i * dst_stride`, its
-/// elements contiguous in C order. With more than one chunk, `dst_stride` is at least the size of a
-/// region. `start` and `count` have `array->rank` numbers in elements, slowest-varying axis first.
-/// They are read during the call only.
-///
-/// One launch decodes only the blocks that the region touches. It verifies the checksums that
-/// `gridz_decompress_region` lists. So a frame may be damaged elsewhere although its status is
-/// `GRIDZ_OK`.
-///
-/// Errors: those of `gridz_decompress_async`; `INVALID_ARGUMENT` if the region is not inside the
-/// array.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gridz_decompress_region_async(
-    array: *const gridz_array,
-    n_chunks: usize,
-    frames: *const c_void,
-    frame_stride: usize,
-    frame_bytes: *const usize,
-    start: *const u64,
-    count: *const u64,
-    dst: *mut c_void,
-    dst_stride: usize,
-    statuses: *mut gridz_status,
-    workspace: *mut c_void,
-    workspace_bytes: usize,
-    stream: *mut c_void,
-    options: *const gridz_options,
-) -> gridz_status {
-    guard(|| {
-        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
-        let (array, options) = unsafe { read_both(array, options)? };
-        let rank = array.shape().rank();
-        // SAFETY: the caller keeps the same promises.
-        let [start, count] =
-            unsafe { [ptr::extents("start", start, rank.into())?, ptr::extents("count", count, rank.into())?] };
-        let [start, count] = [&start[..rank.into()], &count[..rank.into()]];
-        let (array_stride, frame_stride) = (dst_stride as u64, frame_stride as u64);
-        let batch = Batch { array, n_chunks, array_stride, frame_stride };
-        let batch = batch.prepare_region(&options.request, start, count)?;
-        // SAFETY: the caller keeps the promises of the comment above.
-        unsafe {
-            let (frames, workspace) = ((frames, frame_bytes), (workspace, workspace_bytes));
-            decompress(&batch, n_chunks, frames, (dst, statuses), workspace, stream, &options)
-        }
-    })
-}
-
-/// Enqueues a decompression of frames of given lengths to arrays and statuses.
-///
-/// # Safety
-/// The caller's promise, as [`gridz_decompress_async`] states it.
-unsafe fn decompress(
-    batch: &PreparedBatch,
-    n_chunks: usize,
-    (frames, frame_bytes): (*const c_void, *const usize),
-    (dst, statuses): (*mut c_void, *mut gridz_status),
-    (workspace, workspace_bytes): (*mut c_void, usize),
-    stream: *mut c_void,
-    options: &Options,
-) -> Result<()> {
-    let (array_span, frame_span) = batch.spans(Direction::Decompress)?;
-    // SAFETY: the caller's promise.
-    let (memory, statuses, stream) = unsafe {
-        let memory = BatchMemory {
-            frames: ptr::device_memory("frames", frames, frame_span)?,
-            frame_bytes: ptr::device_memory("frame_bytes", frame_bytes.cast(), 8 * n_chunks as u64)?,
-            arrays: ptr::device_memory("dst", dst, array_span)?,
-            workspace: ptr::optional_device_memory("workspace", workspace, workspace_bytes)?,
+        let batch = unsafe { Batch::read(batch)? };
+        batch.refuse_region("gridz_decompress_chunks")?;
+        let c = &batch.c;
+        // SAFETY: the same promises.
+        let options = unsafe { Options::read(c.options, None)? };
+        let chunks = batch.chunks();
+        let dst_bytes = chunks.span("array_stride")? as usize;
+        // SAFETY: the same promises, for `n` arrays.
+        let ((frames, dst), lengths) = unsafe {
+            let packed = ("packed", c.packed.cast_const(), c.packed_bytes);
+            let buffers = ptr::source_and_destination(packed, ("arrays", c.arrays, dst_bytes))?;
+            (buffers, ptr::lengths("frame_bytes", c.frame_bytes.cast_const(), c.n)?)
         };
-        let statuses = ptr::device_memory("statuses", statuses.cast(), 4 * n_chunks as u64)?;
-        (memory, statuses, ptr::stream(stream))
-    };
-    batch.decompress(&memory, statuses, options.verify, stream, options.context)
+        device::decompress_chunks(&chunks, frames, lengths, dst, options.verify, options.context)
+    })
+}
+
+/// A batch, read from C.
+pub(crate) struct Batch {
+    pub(crate) c: gridz_batch,
+    pub(crate) array: Array,
+}
+
+impl Batch {
+    /// Reads a batch and the description of its arrays.
+    ///
+    /// # Safety
+    /// The caller's promise, as [`ptr`] states it.
+    pub(crate) unsafe fn read(from: *const gridz_batch) -> Result<Self> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let c = ptr::read(from)?;
+            Ok(Self { c, array: read_array(c.array)? })
+        }
+    }
+
+    /// Reads the options, with the missing elements of the arrays.
+    ///
+    /// # Safety
+    /// The caller's promise, as [`ptr`] states it.
+    pub(crate) unsafe fn options<'a>(&self) -> Result<Options<'a>> {
+        // SAFETY: the caller's promise.
+        unsafe { Options::read(self.c.options, Some(&self.array)) }
+    }
+
+    fn chunks(&self) -> ChunkArray {
+        ChunkArray { array: self.array, n_chunks: self.c.n, stride: self.c.array_stride as u64 }
+    }
+
+    /// Refuses a region, because `function` processes whole arrays.
+    pub(crate) fn refuse_region(&self, function: &str) -> Result<()> {
+        match self.c.start.is_null() && self.c.count.is_null() {
+            true => Ok(()),
+            false => Err(Error::invalid(format!(
+                "start and count select a region, but {function} processes whole arrays; set both to NULL, or use \
+                 gridz_decompress_async"
+            ))),
+        }
+    }
 }

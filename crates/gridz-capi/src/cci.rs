@@ -1,4 +1,4 @@
-//! Functions of `gridz.h` for sparse matrices that stay compressed in memory.
+//! `gridz_sparse.h`: sparse matrices that stay compressed in memory.
 #![allow(unsafe_code, reason = "functions that C calls")]
 #![allow(clippy::missing_safety_doc, reason = "these comments are the C manual; its head states the promises")]
 

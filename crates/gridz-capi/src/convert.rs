@@ -7,6 +7,8 @@ use std::sync::atomic::AtomicPtr;
 use once_cell::race::OnceBox;
 
 use crate::hdf5_types::gridz_h5_part_info;
+use crate::progressive::*;
+use crate::quality::{gridz_block_counts, gridz_quality_options, gridz_quality_report};
 use crate::types::*;
 use gridz::{BlockCounts, Context, Detail, FrameInfo, Mode, PartInfo, Request, Verify, device};
 use gridz_codecs::codec::registry::{CODECS, Entry};
@@ -41,9 +43,29 @@ pub fn array(c: &gridz_array, extents: &[u64; MAX_RANK]) -> Result<Array> {
     Array::with_size(dtype, order, element_size, Shape::new(&extents[..c.rank as usize])?)
 }
 
-/// Converts C's options to a request.
-pub fn request(c: &gridz_options, codec: Option<&CStr>) -> Result<Request> {
-    Request::by_name(codec.map(CStr::to_string_lossy).as_deref(), c.mode, c.value, c.level)
+/// Parses a request in text form; `None` is the default codec.
+pub fn request(text: Option<&CStr>) -> Result<Request> {
+    text.map_or_else(|| Ok(Request::default()), |text| utf8("the request", text)?.parse())
+}
+
+/// A text from C as UTF-8.
+pub fn utf8<'a>(name: &str, text: &'a CStr) -> Result<&'a str> {
+    text.to_str().map_err(|error| {
+        Error::invalid(format!(
+            "{name} is not valid UTF-8 from byte {} on; pass a text such as \"quant,abs=1e-3\"",
+            error.valid_up_to()
+        ))
+    })
+}
+
+/// Type and extents of an array, for error texts.
+pub fn description(array: &Array) -> String {
+    let swapped = if array.order() == ByteOrder::NATIVE || array.element_size() == 1 {
+        ""
+    } else {
+        " in the other byte order"
+    };
+    format!("{}{swapped} with the extents {:?}", array.dtype().name(), array.shape())
 }
 
 /// Number of codecs.

@@ -26,6 +26,14 @@ pub fn guard_or<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
     })
 }
 
+/// Like [`guard`], for a C function that returns a size: 0 after an error.
+pub fn guard_size(body: impl FnOnce() -> Result<usize>) -> usize {
+    guarded(|| settings::checked().and_then(|_| body())).unwrap_or_else(|error| {
+        set_last(&error);
+        0
+    })
+}
+
 /// Like [`guard_or`], for a body that returns a text.
 pub fn guard_text(body: impl FnOnce() -> *const c_char) -> *const c_char {
     const NONE: &CStr = c"";
@@ -46,5 +54,6 @@ mod tests {
         assert_eq!(guard(|| panic!("odd")), GRIDZ_ERROR_INTERNAL);
         with_last(|text| assert!(text.to_str().unwrap().ends_with("odd")));
         assert_eq!(guard_or(7, || panic!("odd")), 7);
+        assert_eq!((guard_size(|| Ok(5)), guard_size(|| panic!("odd"))), (5, 0));
     }
 }

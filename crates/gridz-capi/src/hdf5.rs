@@ -1,4 +1,4 @@
-//! Functions of `gridz.h` that transfer whole HDF5 datasets. Programs call them through
+//! `gridz_hdf5_by.h`: functions that transfer whole HDF5 datasets. Programs call them through
 //! `gridz_hdf5.h`, which passes them the functions of the program's libhdf5.
 #![allow(unsafe_code, reason = "functions that C calls")]
 #![allow(clippy::missing_safety_doc, reason = "these comments are the C manual; its head states the promises")]

@@ -1,5 +1,5 @@
-//! Constants and structs of the C API. Their doc comments are the C manual. `cci_types` and
-//! `hdf5_types` hold those that only sparse matrices and HDF5 datasets need, by the same rules.
+//! Constants and structs of `gridz.h`. Their doc comments are the C manual. The modules of the other
+//! headers hold those that only they need, by the same rules.
 //!
 //! Integers from C stay plain integers here and are never Rust enums. A caller can pass any value,
 //! and an enum with an unknown value is undefined behavior before any code can check it. The
@@ -92,23 +92,15 @@ pub const GRIDZ_DEVICE_CPU: u32 = 0xffff_fffe;
 /// `gridz_context_options.device`: the NVIDIA GPU that gridz chooses.
 pub const GRIDZ_DEVICE_CUDA: u32 = 0xffff_fffd;
 
-/// `detail`: the grid of level `value`, which holds every 2^level-th element along each axis,
-/// decoded from the first layer. Level 0 is the whole array.
-pub const GRIDZ_DETAIL_LEVEL: u32 = 0;
-/// `detail`: all elements, decoded from the first `value` layers.
-pub const GRIDZ_DETAIL_LAYERS: u32 = 1;
-/// `detail`: all elements, from the fewest layers whose error bound is at most `value`; all layers
-/// if none qualifies. For a frame in mode `GRIDZ_MODE_RMS` the root mean square counts instead of
-/// the bound.
-pub const GRIDZ_DETAIL_ERROR: u32 = 2;
-
 /// Element type: one of `GRIDZ_DTYPE_*`. Frames store these numbers, so they never change.
 pub type gridz_dtype = u32;
 
 /// Byte order of an element: one of `GRIDZ_BYTE_ORDER_*`.
 pub type gridz_byte_order = u32;
 
-/// Permitted change of the values: one of `GRIDZ_MODE_*`.
+/// Permitted change of the values: one of `GRIDZ_MODE_*`. In a request in text form a mode is written
+/// with its value: `abs=1e-3`, `rel=1e-4`, `rate=8`, `precision=12`, `pwrel=1e-3`, `rms=1e-3`,
+/// `expert`. Without a mode, a request is lossless.
 pub type gridz_mode = u32;
 
 /// Type and shape of an array in memory, which is contiguous and in C order. It has no data
@@ -141,24 +133,14 @@ pub struct gridz_options {
     /// Threads and memory. NULL = the worker threads of the process, and no memory limit. The
     /// context must outlive the call. Several calls may share it concurrently.
     pub context: *const gridz_context,
-    /// Name of a codec that `gridz_codec_info` lists, or a whole request in text form. NULL = the
+    /// Request in text form: a codec that `gridz_codec_info` lists, then a mode with its value, a
+    /// level by name or number, and parameters of the codec: `"lorenzo"`, `"lorenzo,level=dense"`,
+    /// `"quant,abs=1e-3,level=fast"`. `gridz_request_text` makes this text from numbers. NULL = the
     /// default lossless codec of this version. Read during the call only.
     ///
-    /// A request in text form contains the codec, a mode with its value, and a level by number or
-    /// name: `"lorenzo,level=dense"` or, for a codec with an error bound,
-    /// `"NAME,abs=1e-3,level=2"`. `mode`, `level` and `value` must then be 0.
-    ///
-    /// A frame identifies its codec, so `gridz_decompress` validates `codec`, `mode`, `level` and
-    /// `value` but does not need them. `gridz_decompress_async` needs them.
-    pub codec: *const c_char,
-    /// Permitted change of the values. `gridz_codec_info` lists the modes of each codec.
-    pub mode: gridz_mode,
-    /// Level of the codec. 0 = its default; codecs without levels accept only 0. `gridz_codec_info`
-    /// lists the other levels.
-    pub level: u32,
-    /// The number that belongs to `mode`. It is 0 for `GRIDZ_MODE_LOSSLESS` and
-    /// `GRIDZ_MODE_EXPERT`. The parameters of expert mode are given in text form, in `codec`.
-    pub value: f64,
+    /// A frame identifies its codec, so `gridz_decompress` checks this text but does not need it.
+    /// `gridz_decompress_async` needs it.
+    pub request: *const c_char,
     /// 0 or `GRIDZ_FLAG_SKIP_CHECKSUM`.
     pub flags: u64,
     /// Fill values, which mark elements without data, such as -999. They are `n_fill_values`
@@ -263,40 +245,6 @@ pub struct gridz_frame_info {
     pub bound: f64,
 }
 
-/// Description of a part of a frame: a coarser grid, or fewer layers. Only `multigrid` supports parts.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct gridz_part_info {
-    /// `sizeof(gridz_part_info)`, set by the caller.
-    pub struct_size: usize,
-    /// Number of extents of the result. It is the rank of the array, with one exception. For a
-    /// level above 0 and an array with more than 4 axes of several elements it is 4: the first of
-    /// these axes are merged.
-    pub rank: u32,
-    /// Level of the result. 0 = the array.
-    pub level: u32,
-    /// `rank` extents in elements, slowest-varying first. The remaining entries are 0.
-    pub extents: [u64; GRIDZ_MAX_RANK],
-    /// Bytes of the result, which is the destination size that `gridz_decompress_progressive`
-    /// needs. A damaged or hostile frame can claim any value.
-    pub array_bytes: u64,
-    /// Number of bytes at the start of the frame that are needed, header included.
-    pub frame_bytes: u64,
-    /// Number of levels above level 0.
-    pub n_levels: u32,
-    /// Number of layers that are read.
-    pub layers: u32,
-    /// Number of layers in the frame.
-    pub n_layers: u32,
-    /// Mode that holds for the result, as in `gridz_frame_info`.
-    pub mode: u32,
-    /// The number that belongs to `mode`.
-    pub value: f64,
-    /// Largest absolute difference between an element of the result and its original. See
-    /// `gridz_frame_info`.
-    pub bound: f64,
-}
-
 /// Description of a codec of this library. Its pointers are valid for the lifetime of the process.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -325,141 +273,6 @@ pub struct gridz_codec {
     pub backends: u32,
     /// Always 0.
     pub reserved: u32,
-}
-
-/// Numbers of blocks by coding. Codecs that divide an array into blocks choose a coding for each
-/// block.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct gridz_block_counts {
-    /// `sizeof(gridz_block_counts)`, set by the caller.
-    pub struct_size: usize,
-    /// All blocks.
-    pub all: u64,
-    /// Blocks that store their elements verbatim.
-    pub raw: u64,
-    /// Blocks that store a single value for all elements.
-    pub constant: u64,
-    /// Blocks of integers that are bit-packed with fixed widths.
-    pub packed: u64,
-    /// Blocks of integers that are entropy-coded.
-    pub entropy: u64,
-    /// Of the `packed`, `entropy` and `sparse` blocks: those that represent floats as multiples of
-    /// a power of two.
-    pub fixed_point: u64,
-    /// Of the `packed` blocks: those that index a dictionary of their values.
-    pub dictionary: u64,
-    /// Blocks that store only their nonzero integers.
-    pub sparse: u64,
-    /// Of the `packed`, `entropy` and `sparse` blocks: those that represent floats as decimal
-    /// fractions, that is multiples of a power of ten.
-    pub decimal: u64,
-    /// Of the `packed`, `entropy` and `sparse` blocks: those that leave out all elements with one
-    /// frequent value, such as a fill value.
-    pub masked: u64,
-    /// Of the `packed`, `entropy` and `sparse` blocks: those that split floats at a power of two
-    /// and store the lower bits verbatim.
-    pub cut: u64,
-    /// Elements (for complex types: parts of elements) that a codec with an error bound stores
-    /// exactly, in blocks of several values. They are outliers that no code represents within the
-    /// bound, fill values, infinities and NaNs.
-    pub exact: u64,
-}
-
-/// Options of `gridz_quality` and `gridz_range`. Zero in all fields except `struct_size` means no
-/// bound and no missing elements. So does NULL in place of the struct.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct gridz_quality_options {
-    /// `sizeof(gridz_quality_options)`.
-    pub struct_size: usize,
-    /// Threads. NULL = the worker threads of the process.
-    pub context: *const gridz_context,
-    /// Meaning of `value`: `GRIDZ_MODE_ABS`, `GRIDZ_MODE_REL` or `GRIDZ_MODE_PWREL`.
-    /// `GRIDZ_MODE_LOSSLESS` = no bound.
-    pub mode: gridz_mode,
-    /// Must be 0.
-    pub reserved: u32,
-    /// The bound, as `mode` defines it. 0 for `GRIDZ_MODE_LOSSLESS`.
-    pub value: f64,
-    /// Fill values, which mark elements without data. They are `n_fill_values` consecutive elements
-    /// of the array's type, size and byte order, in host memory. NULL = none. Read during the call
-    /// only.
-    pub fill_value: *const c_void,
-    /// Number of fill values, at most 8. 0 = one, if `fill_value` is not NULL.
-    pub n_fill_values: usize,
-    /// Smallest valid number. Elements below it, or above `valid_max`, are treated like fill
-    /// values. Both point to one element of the array's type, size and byte order, in host memory.
-    /// NULL = no limit.
-    pub valid_min: *const c_void,
-    /// Largest valid number. See `valid_min`.
-    pub valid_max: *const c_void,
-}
-
-/// Differences between an array and its original.
-///
-/// "Numbers" are elements; a complex element is two numbers, its parts. An index is the index of an
-/// element in C order; the first one counts if errors are equal. A figure is NaN if it is
-/// undefined: without numbers, with a range of 0, or with too few axes.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct gridz_quality_report {
-    /// `sizeof(gridz_quality_report)`, set by the caller.
-    pub struct_size: usize,
-    /// Elements of the array.
-    pub elements: u64,
-    /// Numbers that are finite and not missing in both arrays. All figures below, except the three
-    /// mismatches, are computed from these.
-    pub numbers: u64,
-    /// Elements that are missing (fill values or outside the valid range) in one array and not
-    /// identical in the other.
-    pub fill_mismatches: u64,
-    /// Numbers that are NaN in one array and not bit-identical in the other.
-    pub nan_mismatches: u64,
-    /// Numbers that are infinite in one array and not the same infinity in the other.
-    pub infinity_mismatches: u64,
-    /// Largest absolute error: the exact value, rounded to the nearest double.
-    pub largest_error: f64,
-    /// Exact largest absolute error minus `largest_error`, so that the sum of both is exact. It is
-    /// 0 unless elements have more bits than a double, or magnitudes that are far apart.
-    pub largest_error_rest: f64,
-    /// Index of the element with the largest absolute error. `UINT64_MAX` if there are no numbers.
-    pub largest_error_index: u64,
-    /// Largest error divided by the magnitude of the original number. Infinite if a zero became
-    /// another number.
-    pub largest_relative_error: f64,
-    /// Index of the element with the largest relative error. `UINT64_MAX` if there are no numbers.
-    pub largest_relative_error_index: u64,
-    /// Bound on the absolute error: `value` for `GRIDZ_MODE_ABS`; `value` × `range`, rounded down,
-    /// for `GRIDZ_MODE_REL`; NaN for the other modes.
-    pub bound: f64,
-    /// Largest error divided by the bound. It is above 1 if and only if an error exceeds the bound
-    /// in exact arithmetic. NaN without a bound.
-    pub error_over_bound: f64,
-    /// Smallest number of the original.
-    pub minimum: f64,
-    /// Largest number of the original.
-    pub maximum: f64,
-    /// `maximum` − `minimum`.
-    pub range: f64,
-    /// Square root of the sum of all squared errors.
-    pub l2_error: f64,
-    /// Root mean square error.
-    pub rmse: f64,
-    /// `rmse` / `range`.
-    pub nrmse: f64,
-    /// Peak signal-to-noise ratio, 20 log10(`range` / `rmse`), in dB. Infinite if all errors are 0.
-    pub psnr: f64,
-    /// Pearson's correlation coefficient.
-    pub correlation: f64,
-    /// Mean structural similarity (SSIM) of all planes along the last two axes of extent above 1.
-    /// The windows are squares of 7 × 7 numbers of equal weight, at every position where they fit
-    /// and contain no excluded element. K1 = 0.01, K2 = 0.03, L = `range`, and sample variances.
-    /// These are the defaults of scikit-image.
-    pub ssim_2d: f64,
-    /// Mean structural similarity of all volumes along the last three axes of extent above 1, with
-    /// cubes of 7 × 7 × 7 numbers.
-    pub ssim_3d: f64,
 }
 
 /// Worker threads and a memory limit for calls. Opaque. `gridz_context_create` creates it,

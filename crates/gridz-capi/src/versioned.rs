@@ -4,12 +4,12 @@
 
 use std::mem::MaybeUninit;
 
+use crate::batch::gridz_batch;
 use crate::cci_types::{gridz_cci_info, gridz_csr};
 use crate::hdf5_types::{gridz_h5_options, gridz_h5_part_info};
-use crate::types::{
-    gridz_array, gridz_block_counts, gridz_codec, gridz_context_options, gridz_frame_info, gridz_options,
-    gridz_part_info, gridz_quality_options, gridz_quality_report,
-};
+use crate::progressive::gridz_part_info;
+use crate::quality::{gridz_block_counts, gridz_quality_options, gridz_quality_report};
+use crate::types::{gridz_array, gridz_codec, gridz_context_options, gridz_frame_info, gridz_options};
 use gridz_codecs::error::{Error, Result};
 
 /// A struct of the API that begins with `size_t struct_size`.
@@ -38,6 +38,7 @@ macro_rules! versioned {
 
 versioned! {
     gridz_array: size_of::<gridz_array>(),
+    gridz_batch: size_of::<gridz_batch>(),
     gridz_options: size_of::<gridz_options>(),
     gridz_context_options: size_of::<gridz_context_options>(),
     gridz_frame_info: 312,

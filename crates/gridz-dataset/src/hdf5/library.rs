@@ -99,7 +99,9 @@ impl<'f> Library<'f> {
 
     /// Resolves the library's functions from a table that was compiled into the caller's program.
     /// Functions that a later gridz needs and the table lacks are looked up in the library that
-    /// contains the functions of the table.
+    /// contains the functions of the table. If that fails, they are looked up in the process,
+    /// provided that the process finds the functions of the table at the same addresses: it may
+    /// contain several libraries.
     ///
     /// # Errors
     /// As for [`Library::new`].
@@ -114,7 +116,7 @@ impl<'f> Library<'f> {
             Some((_, address)) => Some(*address),
             // A null entry means that the program's HDF5 lacks the function.
             None if functions.iter().any(|(known, _)| *known == name) => None,
-            None => dl::function_beside(beside?, name),
+            None => dl::function_beside(beside?, name).or_else(|| in_process(functions, name)),
         };
         // SAFETY: the caller's promise.
         unsafe { Self::new(&find) }
@@ -367,6 +369,14 @@ impl<'f> Library<'f> {
     }
 }
 
+/// The address of a function that is visible to the whole process, if that is the library of the
+/// table. In a program that is not position-independent, the addresses in the table are those of the
+/// program's own jump table, so they do not identify the library.
+fn in_process(table: &[(&CStr, *mut c_void)], name: &CStr) -> Option<*mut c_void> {
+    let is_the_same = |(known, address): &(&CStr, *mut c_void)| dl::shared_function(known) == Some(*address);
+    table.iter().any(is_the_same).then(|| dl::shared_function(name)).flatten()
+}
+
 /// Arguments of `H5Dwrite` and `H5Dread`.
 pub struct Call {
     /// The dataset.
@@ -400,6 +410,14 @@ mod tests {
             let error = of(table).err().expect("a function is missing");
             assert!(error.context().starts_with(missing), "{error}");
         }
+    }
+
+    #[test]
+    fn the_process_supplies_functions_of_the_same_library_only() {
+        let (open, elsewhere) = ((c"H5open", H5open as *mut c_void), (c"H5open", in_process as *mut c_void));
+        assert_eq!(in_process(&[elsewhere, open], c"H5Dwrite"), dl::shared_function(c"H5Dwrite"));
+        assert!(in_process(&[open], c"H5Dwrite").is_some() && in_process(&[open], c"H5Dnothing").is_none());
+        assert!(in_process(&[elsewhere], c"H5Dwrite").is_none() && in_process(&[], c"H5Dwrite").is_none());
     }
 
     #[test]
