@@ -194,7 +194,7 @@ test-hosts: need-nvcc build need-test-packages $(VENV) ## the filter in h5py, ne
 
 .PHONY: test-installed
 test-installed: need-nvcc build need-test-packages $(VENV) ## an installation: C, C++, Fortran, MPI, and all commands in docs/
-	@scripts/need.sh libhdf5-openmpi-dev openmpi-bin libnetcdf-dev dpkg-dev nco gdal-bin r-cran-ncdf4 r-bioc-rhdf5
+	@scripts/need.sh libhdf5-openmpi-dev openmpi-bin libnetcdf-dev dpkg-dev nco
 	$(PYTHON) -m pytest -q tests/installed
 
 .PHONY: test-adios2

@@ -382,21 +382,21 @@ contains
   end subroutine
 
   ! Compares type and shape of the array in a frame with those of an argument. Extents are in
-  ! Fortran's order. `teller` is the name of the procedure that returns the shape, for the error
+  ! Fortran's order. `source` is the name of the procedure that returns the shape, for the error
   ! text.
-  recursive subroutine compare(dtype, byte_order, have, wanted_dtype, wanted, teller, status)
+  recursive subroutine compare(dtype, byte_order, have, wanted_dtype, wanted, source, status)
     integer(c_int32_t), intent(in) :: dtype, byte_order, wanted_dtype
     integer(c_int64_t), intent(in) :: have(:), wanted(:)
-    character(*), intent(in) :: teller
+    character(*), intent(in) :: source
     integer(c_int32_t), intent(out) :: status
 
     status = GRIDZ_ERROR_INVALID_ARGUMENT
-    if (dtype /= wanted_dtype .or. byte_order /= native_order()) then
+    if (dtype /= wanted_dtype .or. (dtype /= GRIDZ_DTYPE_I8 .and. byte_order /= native_order())) then
       gridz_found = 'the array in the frame has another element type or byte order than the argument'
     else if (size(have) /= size(wanted)) then
       write (gridz_found, '(a,i0,a,i0)') 'the array in the frame has rank ', size(have), ', the argument has rank ', size(wanted)
     else if (any(have /= wanted)) then
-      gridz_found = 'the array in the frame has another shape than the argument; '//teller//' returns its shape'
+      gridz_found = 'the array in the frame has another shape than the argument; '//source//' returns its shape'
     else
       status = GRIDZ_OK
     end if

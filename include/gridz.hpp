@@ -149,7 +149,7 @@ inline std::string request(const std::string &codec, gridz_mode mode = GRIDZ_MOD
 struct Options {
     Options() = default;
     Options(std::string text) : request(std::move(text)) {}
-    Options(const char *text) : request(text) {}
+    Options(const char *text) : request(text != nullptr ? text : "") {}
 
     // Request in text form, such as "lorenzo,level=dense"; empty = the default codec.
     std::string request;

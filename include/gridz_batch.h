@@ -24,7 +24,8 @@ typedef struct gridz_batch {
     size_t struct_size;
     /// Type and shape of each array.
     const gridz_array *array;
-    /// Number of arrays, and of frames. With 0 a call does nothing, whatever the pointers are.
+    /// Number of arrays, and of frames. With 0 a call accesses no arrays or frames, and their pointers
+    /// may be NULL. `array` and `options` are still checked.
     size_t n;
     /// The arrays: array i is at `arrays + i * array_stride`. Compression only reads them.
     void *arrays;
@@ -88,10 +89,10 @@ gridz_status gridz_packed_bound(const gridz_array *array, size_t n, size_t *boun
 /// host memory. The caller must first wait for all work of its streams on this memory. The frames
 /// are complete when the call returns.
 ///
-/// With `GRIDZ_BACKEND=auto` a GPU processes arrays in GPU memory. If the program uses a GPU
-/// anyway, it also processes arrays when both sides are pinned. Transfers and kernels overlap, on
+/// With `GRIDZ_BACKEND=auto` the GPU compresses arrays in GPU memory. If the process already uses a
+/// GPU, the GPU also compresses arrays if both sides are pinned. Transfers and kernels overlap, on
 /// streams that gridz owns, so pinned memory is transferred at bus speed. Threads of the context
-/// copy memory that is not pinned. On the CPU each thread compresses one chunk at a time.
+/// copy memory that is not pinned. On the CPU each thread compresses one array at a time.
 ///
 /// Errors: `INVALID_ARGUMENT`, also for a region; `DST_TOO_SMALL` with the bound in `*packed_bytes`;
 /// `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`, `DEVICE`.
@@ -101,7 +102,8 @@ gridz_status gridz_compress_chunks(const struct gridz_batch *batch,
 /// Decompresses `n` packed frames of arrays of one type and shape, in parallel.
 ///
 /// Reads the frames that `gridz_compress_chunks` has packed: `n` frames of `frame_bytes[i]` bytes in
-/// the `packed_bytes` bytes of `packed`, up to a multiple of 16 after the last frame. Writes array i
+/// `packed`. `packed_bytes` is at least the end of the last frame, rounded up to a multiple of 16;
+/// further bytes are ignored. Writes array i
 /// to `arrays + i * array_stride`, in the byte order of `array`. Frames of different codecs may be
 /// mixed; frames of one codec are fastest. `options->request` is checked, but not needed. Everything
 /// else is as for `gridz_compress_chunks` and `gridz_decompress`.

@@ -11,7 +11,8 @@
  * not support a value, H5Dcreate fails, and its error lists the allowed values. Programs that only
  * set the filter by numbers link with HDF5 only. gridz itself transfers whole datasets, with all
  * threads and many chunks at a time. Programs that call gridz_h5_set_request, gridz_h5_write,
- * gridz_h5_read, gridz_h5_copy or gridz_h5_read_progressive also link with -lgridz:
+ * gridz_h5_read, gridz_h5_copy, gridz_h5_read_progressive or gridz_h5_inspect_progressive also link
+ * with -lgridz:
  *
  *     if (gridz_h5_write(dset, H5T_NATIVE_FLOAT, NULL, NULL, data, NULL) != GRIDZ_OK)
  *         fprintf(stderr, "%s\n", gridz_last_error());

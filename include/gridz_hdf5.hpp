@@ -26,17 +26,22 @@ inline void set(hid_t dcpl, const std::string &request)
     std::uint32_t values[64];
     std::size_t n = 0;
     check(gridz_cd_values(request.c_str(), values, 64, &n));
-    if (H5Zfilter_avail(GRIDZ_H5_FILTER) <= 0 || H5Pset_filter(dcpl, GRIDZ_H5_FILTER, H5Z_FLAG_MANDATORY, n, values) < 0)
+    if (H5Zfilter_avail(GRIDZ_H5_FILTER) <= 0)
         throw Error(GRIDZ_ERROR_HOST, "HDF5 does not find the plugin of gridz; add its folder to HDF5_PLUGIN_PATH");
+    if (H5Pset_filter(dcpl, GRIDZ_H5_FILTER, H5Z_FLAG_MANDATORY, n, values) < 0)
+        throw Error(GRIDZ_ERROR_HOST, "H5Pset_filter failed; pass a dataset creation property list");
 }
 
 // The memory type of elements of T: H5T_NATIVE_*.
 template <class T> hid_t native_type()
 {
-    static_assert(std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8,
+    static_assert((std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8) || std::is_same_v<T, float> ||
+                      std::is_same_v<T, double>,
                   "gridz::h5 supports integers, float and double; call gridz_h5_write for other types");
-    if constexpr (std::is_floating_point_v<T>)
-        return sizeof(T) == 4 ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE;
+    if constexpr (std::is_same_v<T, float>)
+        return H5T_NATIVE_FLOAT;
+    else if constexpr (std::is_same_v<T, double>)
+        return H5T_NATIVE_DOUBLE;
     else if constexpr (std::is_signed_v<T>)
         return sizeof(T) == 1 ? H5T_NATIVE_INT8 : sizeof(T) == 2 ? H5T_NATIVE_INT16 : sizeof(T) == 4 ? H5T_NATIVE_INT32 : H5T_NATIVE_INT64;
     else
@@ -52,7 +57,7 @@ struct Box {
 struct Options {
     const Context *context = nullptr;
     // Called after every chunk with the bytes that are done and their total; false cancels the
-    // transfer. An exception cancels it too, and leaves the call.
+    // transfer. An exception also cancels the transfer and propagates to the caller.
     std::function<bool(std::uint64_t done, std::uint64_t total)> progress;
     // Approximate limit for buffers in bytes; 0 = 1 GiB.
     std::uint64_t memory_limit = 0;
@@ -196,13 +201,13 @@ std::vector<T> read_progressive(hid_t dset, const Detail &how_much, const Box &b
     const detail::Selection selection(dset, box);
     gridz_h5_part_info part{};
     part.struct_size = sizeof part;
-    detail::Transfer quiet;
+    Options silent = options;
+    silent.progress = nullptr;
+    detail::Transfer quiet(silent);
     quiet.finish(gridz_h5_inspect_progressive(dset, selection.start(), selection.count(), how_much.kind(), how_much.value(),
                                               &part, quiet.c()));
-    std::uint64_t n = 1;
-    for (std::uint32_t axis = 0; axis < part.rank; axis++)
-        n *= part.extents[axis];
-    std::vector<T> values(static_cast<std::size_t>(n));
+    const Extents found(part.extents, part.extents + part.rank);
+    std::vector<T> values(static_cast<std::size_t>(gridz::detail::product(found)));
     detail::Transfer transfer(options);
     transfer.finish(gridz_h5_read_progressive(dset, native_type<T>(), selection.start(), selection.count(), how_much.kind(),
                                               how_much.value(), values.data(), &part, transfer.c()));

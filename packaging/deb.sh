@@ -58,6 +58,9 @@ Description: compression of scientific arrays: files for development
 FIELDS
 mkdir -p "$stage/DEBIAN"
 printf 'activate-noawait ldconfig\n' > "$stage/DEBIAN/triggers"
+# If root runs the command, Python writes files that dpkg does not know.
+printf '#!/bin/sh\nset -e\nfind /usr/lib/gridz -name __pycache__ -prune -exec rm -rf {} +\n' > "$stage/DEBIAN/prerm"
+chmod 755 "$stage/DEBIAN/prerm"
 pack "$stage" gridz << FIELDS
 Section: science
 Depends: libc6 (>= 2.34), libgcc-s1

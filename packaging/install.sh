@@ -41,7 +41,6 @@ plugin=$PLUGINDIR/libh5gridz.so
 headers="gridz.h gridz_batch.h gridz_cuda.h gridz_hdf5.h gridz_hdf5_by.h gridz_progressive.h gridz_quality.h gridz_sparse.h"
 headers="$headers gridz.hpp gridz_cci.hpp gridz_hdf5.hpp gridz.f90 gridz_cci.f90 gridz_hdf5.f90 gridz_bulk.f90"
 documents="LICENSE-MIT LICENSE-APACHE CHANGELOG.md README.md src/format/*.md docs/*.md docs/tutorial.ipynb docs/images/* docs/ratio-speed-*.svg docs/results/* examples/c/* examples/checkpoint/* examples/mpi/* examples/sparse/* examples/adios2/* plugin/adios2/*"
-formats="SPEC.md SPARSE.md CD_VALUES.md"
 
 # Every file and link that belongs to gridz.
 everything() {
@@ -50,7 +49,7 @@ everything() {
     done
     for name in config config-version; do echo "$cmake/gridz-$name.cmake"; done
     for name in $headers; do echo "$include/$name"; done
-    for name in $documents $formats; do echo "$doc/$name"; done
+    for name in $documents; do echo "$doc/$name"; done
     echo "$man/man1/gridz.1"
     echo "$man/man3/gridz.3"
     echo "$command"
@@ -126,7 +125,6 @@ install_all() {
     install -m 644 "$built/libgridz.a" "$DESTDIR$lib/libgridz.a"
     for name in $headers; do install -m 644 "include/$name" "$DESTDIR$include/$name"; done
     for name in $documents; do install -m 644 "$name" "$DESTDIR$doc/$name"; done
-    for name in $formats; do install -m 644 "src/format/$name" "$DESTDIR$doc/$name"; done
     for section in 1 3; do install -m 644 "docs/gridz.$section" "$DESTDIR$man/man$section/gridz.$section"; done
     install_command
     for name in gridz gridz-static; do fill "packaging/$name.pc.in" "$lib/pkgconfig/$name.pc" prefix; done

@@ -75,7 +75,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// Its name in request text.
+    /// Returns the name in request text.
     pub fn name(self) -> &'static str {
         match self {
             Self::Stored => "stored",
@@ -137,7 +137,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Its name in request text.
+    /// Returns the name in request text.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fast => "fast",
@@ -157,7 +157,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// The same at another level.
+    /// Sets the level.
     pub fn level(self, level: Level) -> Self {
         Self { level: Some(level), ..self }
     }

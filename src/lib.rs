@@ -21,7 +21,7 @@
 //! | `"multigrid,abs=0.01"` | the same bound, smallest for smooth fields |
 //! | `"zfp,rate=8"` | the stream of libzfp, here with 8 bits per value |
 //!
-//! [`Codec`] and [`Level`] say the same without text: `Codec::Quant.abs(0.01)`.
+//! [`Codec`] and [`Level`] express the same request as Rust values: `Codec::Quant.abs(0.01)`.
 //!
 //! The calls after [`compress_slice`] and [`decompress_vec`], for memory and threads of your own:
 //!
@@ -36,7 +36,7 @@
 //! - `ndarray`: `compress_array` and `decompress_array`.
 //! - `cuda`: kernels for GPUs, which need nvcc 13 at build time and only the driver at run time.
 //! - `ndzip`, `quant`, `zfp`, `multigrid`, `huffman`, `cci`: the codecs, all on by default. `lorenzo`
-//!   is always there.
+//!   is always available.
 //!
 //! # HDF5
 //!

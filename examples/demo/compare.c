@@ -4,13 +4,13 @@
  *
  * prints one row per filter: how many times smaller the data becomes, the speeds of H5Dwrite and H5Dread
  * with the filter, to an HDF5 file in memory, and the largest error.  Every value is checked: a filter
- * without loss must return every bit, and a bounded one must keep its bound.  Else the exit status is 1.
+ * without loss must return every bit, and a bounded one must keep its bound.  Otherwise the exit status is 1.
  *
- * Taken are datasets of at least 64 kB, of each the first 32 MB, and 128 MB in all.  Their chunks are
+ * Reads the first 32 MB of each dataset of at least 64 kB, up to 128 MB in total.  Their chunks are
  * those of the file, or about 256 kB if it has none.  The bound is 1/1000 of a dataset's range.
  *
- * PICTURE.svg shows a plane of the first dataset that has two axes, and what the bounded codecs make of
- * it.  Nothing of gridz is linked; the numbers given to H5Pset_filter are those that the command
+ * PICTURE.svg shows a plane of the first dataset that has two axes, and the bounded codecs' results.
+ * Nothing of gridz is linked; the numbers given to H5Pset_filter are those that the command
  * `gridz cd-values` prints.
  */
 #include <hdf5.h>
@@ -86,8 +86,16 @@ static hid_t properties_of(hid_t dataset, const field *f)
             chunk[axis] = f->extents[axis] < most ? f->extents[axis] : most;
             room = room / chunk[axis] > 0 ? room / chunk[axis] : 1;
         }
+        hid_t chunked = check(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate");
+        H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
+        check(H5Pfill_value_defined(properties, &defined), "H5Pfill_value_defined");
+        if (defined == H5D_FILL_VALUE_USER_DEFINED) {
+            double fill;
+            check(H5Pget_fill_value(properties, H5T_NATIVE_DOUBLE, &fill), "H5Pget_fill_value");
+            check(H5Pset_fill_value(chunked, H5T_NATIVE_DOUBLE, &fill), "H5Pset_fill_value");
+        }
         H5Pclose(properties);
-        properties = check(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate");
+        properties = chunked;
         check(H5Pset_chunk(properties, f->rank, chunk), "H5Pset_chunk");
     } else {
         check(H5Premove_filter(properties, H5Z_FILTER_ALL), "H5Premove_filter");
@@ -101,7 +109,7 @@ static bool counts(double value, bool has_fill, double fill)
     return isfinite(value) && !(has_fill && value == fill);
 }
 
-/* Reads a dataset's first part; false if it is not one to be compared. */
+/* Reads the first part of a dataset.  Returns false if the dataset is not compared. */
 static bool load(hid_t file, const char *path, size_t room, field *f)
 {
     memset(f, 0, sizeof *f);
@@ -112,12 +120,16 @@ static bool load(hid_t file, const char *path, size_t room, field *f)
     bool taken = H5Tget_class(type) == H5T_FLOAT && (f->element == 4 || f->element == 8) && f->rank > 0;
     if (taken) {
         check(H5Sget_simple_extent_dims(space, f->extents, NULL), "H5Sget_simple_extent_dims");
-        size_t row = f->element;
-        for (int axis = 1; axis < f->rank; axis++)
-            row *= f->extents[axis];
-        const size_t most = room < MOST_BYTES ? room : MOST_BYTES, rows = row > 0 ? most / row : 0;
-        f->extents[0] = f->extents[0] < rows ? f->extents[0] : rows;
-        f->n = f->extents[0] * row / f->element;
+        size_t bytes = f->element;
+        for (int axis = 0; axis < f->rank; axis++)
+            bytes *= f->extents[axis];
+        const size_t most = room < MOST_BYTES ? room : MOST_BYTES;
+        for (int axis = 0; axis < f->rank && bytes > most; axis++) {
+            const size_t rest = bytes / f->extents[axis];
+            f->extents[axis] = most / rest > 0 ? most / rest : 1;
+            bytes = rest * f->extents[axis];
+        }
+        f->n = bytes / f->element;
         taken = f->n * f->element >= LEAST_BYTES;
     }
     if (taken) {
@@ -389,6 +401,16 @@ static void panel(FILE *out, const field *f, const void *values, const void *ori
     free(rows), free(file);
 }
 
+/* Writes text to an XML document. */
+static void escaped(FILE *out, const char *text)
+{
+    for (; *text != '\0'; text++)
+        if (strchr("&<>", *text) != NULL)
+            fprintf(out, "&#%d;", *text);
+        else
+            fputc(*text, out);
+}
+
 static void picture(const char *path, const field *f, void *back)
 {
     FILE *out = fopen(path, "w");
@@ -396,8 +418,10 @@ static void picture(const char *path, const field *f, void *back)
         fail("opening the picture");
     char title[200];
     fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" font-size=\"13\">\n"
-                 "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n<text x=\"20\" y=\"28\" font-size=\"16\">A plane of %s</text>\n",
-            3 * (SHOWN + 20) + 20, 70 + 2 * (SHOWN + 40), f->path);
+                 "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n<text x=\"20\" y=\"28\" font-size=\"16\">A plane of ",
+            3 * (SHOWN + 20) + 20, 70 + 2 * (SHOWN + 40));
+    escaped(out, f->path);
+    fprintf(out, "</text>\n");
     panel(out, f, f->values, NULL, 0, 0, "original");
     for (filter kind = QUANT; kind <= MULTIGRID; kind++) {
         const outcome result = once(f, kind, back);
@@ -499,7 +523,7 @@ int main(int argc, char **argv)
         if (is_available(kind))
             is_right = print_row(&t, kind, back) && is_right;
         else if (kind >= LORENZO)
-            fail("loading gridz's plugin; is its folder in HDF5_PLUGIN_PATH? It");
+            fail("loading gridz's plugin (is its folder in HDF5_PLUGIN_PATH?)");
     }
     const field *shown = NULL;
     for (size_t i = 0; i < t.n && shown == NULL; i++)

@@ -24,7 +24,10 @@ class Gridz(Package):
     depends_on("c", type="build")
     depends_on("gmake", type="build")
     depends_on("rust@1.89:", type="build")
-    depends_on("python@3.9:", type=("build", "run"))  # the command gridz
+    # The command gridz.
+    depends_on("python@3.9:", type=("build", "run"))
+    for name in ("numpy@1.22:", "cffi@1.15:", "h5py@3.7:", "click@8.1:", "rich@12:", "tqdm@4.60:"):
+        depends_on("py-" + name, type="run")
     depends_on("cxx", type="build", when="+cuda")
     # build.rs accepts nvcc 13 only: the PTX of a newer version needs a newer driver.
     depends_on("cuda@13", type="build", when="+cuda")

@@ -1,6 +1,6 @@
 """The library: `libgridz.so` of this package, through cffi.
 
-`_abi.py` is generated from `gridz.h` when the package is built, so structs and functions are
+`_abi.py` is generated from the C headers when the package is built, so structs and functions are
 defined only once, in C. The same file is the HDF5 plugin; a process that uses both holds one copy.
 cffi releases the GIL during every call.
 """

@@ -61,7 +61,7 @@ class Installed:
 def make(target, **variables):
     """The output of a target of the Makefile."""
     arguments = [f"{name}={value}" for name, value in variables.items()]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "DEB"))}
     command = ["make", "--quiet", target, *arguments]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -26,7 +26,13 @@ DOCUMENTS = sorted(
 LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)")
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.stem not in ELSEWHERE], ids=lambda page: page.stem)
+def runs(page):
+    """True if the page has commands or programs that run here."""
+    blocks = pages.BLOCK.findall(page.read_text())
+    return any(kind == "sh" or kind == "python" and not pages.uses_package(block) for kind, block in blocks)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.stem not in ELSEWHERE and runs(page)], ids=lambda page: page.stem)
 def test_page(installed, page, request):
     installed.folder = clone = pages.clone(installed.folder)
     commands = pages.script(page.read_text(), clone, package=False)

@@ -17,25 +17,26 @@ def package(target):
     return ROOT / make(target).split()[-1]
 
 
+@pytest.fixture(scope="module")
 def packages():
     """The two Debian packages, that for development first."""
     return [ROOT / name for name in make("deb").split() if name.endswith(".deb")]
 
 
 @pytest.fixture(scope="module")
-def unpacked(tmp_path_factory):
+def unpacked(tmp_path_factory, packages):
     """The files of both Debian packages, unpacked in one folder."""
     folder = tmp_path_factory.mktemp("deb")
-    for path in packages():
+    for path in packages:
         subprocess.run(["dpkg-deb", "--extract", str(path), str(folder)], check=True)
     return folder
 
 
-def test_deb_has_no_files_for_development(unpacked):
+def test_deb_has_no_files_for_development(packages):
     """They are in the other package. No file is in both."""
     dev, main = (
         {line.split()[5] for line in lines.splitlines() if not line.endswith("/")}
-        for lines in (subprocess.run(["dpkg-deb", "--contents", str(path)], check=True, capture_output=True, text=True).stdout for path in packages())
+        for lines in (subprocess.run(["dpkg-deb", "--contents", str(path)], check=True, capture_output=True, text=True).stdout for path in packages)
     )
     assert not dev & main
     assert {"./usr/include/gridz.h", "./usr/lib/libgridz.a", "./usr/share/man/man3/gridz.3.gz"} <= dev
@@ -67,13 +68,13 @@ def test_deb_works_from_where_it_is(unpacked, tmp_path):
     )
 
 
-def test_deb_once_installed(tmp_path):
+def test_deb_once_installed(tmp_path, packages):
     """Installs and removes the package on a machine that may be changed (CI); no variable or path
     is needed."""
     if os.environ.get("CI") != "true" or os.geteuid() != 0:
         pytest.skip("the package is installed only where CI=true, by root")
     # The packages that apt would also install are not needed for this.
-    subprocess.run(["dpkg", "--install", *map(str, reversed(packages()))], check=True, capture_output=True)
+    subprocess.run(["dpkg", "--install", *map(str, reversed(packages))], check=True, capture_output=True)
     try:
         environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
         command = (
@@ -86,8 +87,8 @@ def test_deb_once_installed(tmp_path):
         subprocess.run(["dpkg", "--purge", "gridz-dev", "gridz"], check=True, capture_output=True)
 
 
-def test_deb_says_what_it_is(unpacked):
-    fields = subprocess.run(["dpkg-deb", "--field", str(package("deb"))], check=True, capture_output=True, text=True).stdout
+def test_deb_says_what_it_is(unpacked, packages):
+    fields = subprocess.run(["dpkg-deb", "--field", str(packages[1])], check=True, capture_output=True, text=True).stdout
     assert f"\nVersion: {VERSION}\n" in fields and "\nDepends: libc6" in fields
     assert "\nMaintainer: The gridz developers\n" in fields
     assert (unpacked / "usr/share/doc/gridz/copyright").read_text().startswith("MIT License")

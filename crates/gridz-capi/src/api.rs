@@ -81,7 +81,8 @@ pub unsafe extern "C" fn gridz_compress_nd(
 /// has `dst_capacity` bytes. The frame must contain an array of `dtype`, `rank` and `extents` in the
 /// byte order of this machine. `gridz_inspect` describes the array of an unknown frame.
 ///
-/// Errors: those of `gridz_decompress`; `INVALID_ARGUMENT` if the frame contains another array.
+/// Errors: those of `gridz_decompress`, but `DST_TOO_SMALL` does not report the size;
+/// `INVALID_ARGUMENT` if the frame contains another array.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_decompress_nd(
     dst: *mut c_void,

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 
 use crate::convert;
 use crate::ptr::{self, Out};
-use crate::types::{GRIDZ_BYTE_ORDER_NATIVE, gridz_array, gridz_dtype, gridz_options};
+use crate::types::{GRIDZ_BYTE_ORDER_NATIVE, GRIDZ_DTYPE_OPAQUE, gridz_array, gridz_dtype, gridz_options};
 use gridz::{Context, MAX_FILLS, MissingElements, Request, Verify};
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::types::Array;
@@ -59,6 +59,11 @@ pub unsafe fn read_both<'a>(
 /// # Safety
 /// The caller's promise, as [`ptr`] states it.
 pub unsafe fn plain_array(dtype: gridz_dtype, rank: u32, extents: *const u64) -> Result<Array> {
+    if dtype == GRIDZ_DTYPE_OPAQUE {
+        return Err(Error::invalid(
+            "dtype is GRIDZ_DTYPE_OPAQUE, which this function does not support; use gridz_compress or gridz_decompress",
+        ));
+    }
     let c =
         gridz_array { struct_size: 0, dtype, byte_order: GRIDZ_BYTE_ORDER_NATIVE, element_size: 0, rank, extents };
     // SAFETY: the caller's promise.

@@ -27,7 +27,8 @@ pub struct gridz_batch {
     pub struct_size: usize,
     /// Type and shape of each array.
     pub array: *const gridz_array,
-    /// Number of arrays, and of frames. With 0 a call does nothing, whatever the pointers are.
+    /// Number of arrays, and of frames. With 0 a call accesses no arrays or frames, and their pointers
+    /// may be NULL. `array` and `options` are still checked.
     pub n: usize,
     /// The arrays: array i is at `arrays + i * array_stride`. Compression only reads them.
     pub arrays: *mut c_void,
@@ -99,10 +100,10 @@ pub unsafe extern "C" fn gridz_packed_bound(
 /// host memory. The caller must first wait for all work of its streams on this memory. The frames
 /// are complete when the call returns.
 ///
-/// With `GRIDZ_BACKEND=auto` a GPU processes arrays in GPU memory. If the program uses a GPU
-/// anyway, it also processes arrays when both sides are pinned. Transfers and kernels overlap, on
+/// With `GRIDZ_BACKEND=auto` the GPU compresses arrays in GPU memory. If the process already uses a
+/// GPU, the GPU also compresses arrays if both sides are pinned. Transfers and kernels overlap, on
 /// streams that gridz owns, so pinned memory is transferred at bus speed. Threads of the context
-/// copy memory that is not pinned. On the CPU each thread compresses one chunk at a time.
+/// copy memory that is not pinned. On the CPU each thread compresses one array at a time.
 ///
 /// Errors: `INVALID_ARGUMENT`, also for a region; `DST_TOO_SMALL` with the bound in `*packed_bytes`;
 /// `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`, `DEVICE`.
@@ -134,7 +135,8 @@ pub unsafe extern "C" fn gridz_compress_chunks(
 /// Decompresses `n` packed frames of arrays of one type and shape, in parallel.
 ///
 /// Reads the frames that `gridz_compress_chunks` has packed: `n` frames of `frame_bytes[i]` bytes in
-/// the `packed_bytes` bytes of `packed`, up to a multiple of 16 after the last frame. Writes array i
+/// `packed`. `packed_bytes` is at least the end of the last frame, rounded up to a multiple of 16;
+/// further bytes are ignored. Writes array i
 /// to `arrays + i * array_stride`, in the byte order of `array`. Frames of different codecs may be
 /// mixed; frames of one codec are fastest. `options->request` is checked, but not needed. Everything
 /// else is as for `gridz_compress_chunks` and `gridz_decompress`.

@@ -20,7 +20,7 @@ use gridz_codecs::error::Result;
 /// this function before a stream is captured into a CUDA graph. NULL for `stream` = the default
 /// stream of the current CUDA context or, without one, of the GPU that `gridz_compress` would choose.
 ///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for too many chunks and for codecs without kernels
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for too many arrays and for codecs without kernels
 /// (`lorenzo` at level 3), `OUT_OF_MEMORY`, `DEVICE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_async_workspace_bytes(batch: *const gridz_batch, bytes: *mut usize) -> gridz_status {
@@ -66,8 +66,8 @@ pub unsafe extern "C" fn gridz_async_workspace_bytes(batch: *const gridz_batch, 
 ///
 /// Arrays of a type that the codec does not encode are stored, as by `gridz_compress`.
 ///
-/// Errors: `INVALID_ARGUMENT`, naming the field; `UNSUPPORTED_JOB` for too many chunks (2^31, or
-/// fewer if chunks exceed 16 KiB) and for `lorenzo` at level 3, which only `gridz_compress`
+/// Errors: `INVALID_ARGUMENT`, naming the field; `UNSUPPORTED_JOB` for too many arrays (2^31, or
+/// fewer if arrays exceed 16 KiB) and for `lorenzo` at level 3, which only `gridz_compress`
 /// supports; `OUT_OF_MEMORY`; `DEVICE`, also with `GRIDZ_BACKEND=cpu`, since there is no fallback
 /// to the CPU.
 #[unsafe(no_mangle)]

@@ -8,14 +8,15 @@
  *     void *frame = malloc(room);
  *     if (gridz_compress_nd(frame, room, data, GRIDZ_DTYPE_F32, 3, extents, "quant,abs=1e-3", &n))
  *         fprintf(stderr, "%s\n", gridz_last_error());
- *     gridz_decompress_nd(back, sizeof back, frame, n, GRIDZ_DTYPE_F32, 3, extents);
+ *     else
+ *         gridz_decompress_nd(back, sizeof back, frame, n, GRIDZ_DTYPE_F32, 3, extents);
  *
  * A frame is self-describing: it contains dtype, byte order, extents and codec. Every later version
  * decodes the frames of a released version. gridz_compress and gridz_decompress do the same with
  * structs that also select threads, devices, byte order, fill values and the size of opaque elements.
  * Link with -lgridz.
  *
- * gridz.h has what most programs need. Further headers have the other functions of the library:
+ * gridz.h declares the functions that most programs need. Other headers declare the rest:
  *
  *     gridz_batch.h         many arrays of one type and shape in one call, with packed frames
  *     gridz_cuda.h          arrays in GPU memory: calls that enqueue work on a CUDA stream
@@ -429,7 +430,8 @@ gridz_status gridz_compress_nd(void *dst,
 /// has `dst_capacity` bytes. The frame must contain an array of `dtype`, `rank` and `extents` in the
 /// byte order of this machine. `gridz_inspect` describes the array of an unknown frame.
 ///
-/// Errors: those of `gridz_decompress`; `INVALID_ARGUMENT` if the frame contains another array.
+/// Errors: those of `gridz_decompress`, but `DST_TOO_SMALL` does not report the size;
+/// `INVALID_ARGUMENT` if the frame contains another array.
 gridz_status gridz_decompress_nd(void *dst,
                                  size_t dst_capacity,
                                  const void *frame,

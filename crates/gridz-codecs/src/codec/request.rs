@@ -9,7 +9,7 @@
 //! |---|---|
 //! | cd_values of HDF5 | nothing, `[codec]`, `[codec, 0]`, `[codec, 0, level]` |
 //! | the same, with a mode | `[codec, mode, low, high]`, `[codec, mode, low, high, level, param …, missing …]` |
-//! | C | the fields of `gridz_options`, or text in its field `codec` |
+//! | C | text in the field `request` of `gridz_options` |
 //! | text | `lorenzo`, `lorenzo,level=dense`, `quant,abs=1e-3,level=2,fill=-999,fill=1e20,valid_min=0` |
 //!
 //! Fill values and the valid range ([`Missing`]) may also come from the array: from pointers in C,
@@ -54,20 +54,12 @@ impl Request {
         Self::check(entry, mode, value, level)
     }
 
-    /// As [`Request::with_mode`], with the codec's name, or `None` for the default codec. The name
-    /// may also be a whole request in text form; then the numbers must be 0.
+    /// As [`Request::with_mode`], with the codec's name, or `None` for the default codec.
     ///
     /// # Errors
     /// As [`Request::with_mode`].
     pub fn by_name(codec: Option<&str>, mode: u32, value: f64, level: u32) -> Result<Self> {
         let entry = match codec {
-            Some(text) if text.contains(',') && (mode, value, level) == (0, 0.0, 0) => return text.parse(),
-            Some(text) if text.contains(',') => {
-                return Err(Error::invalid(format!(
-                    "\"{text}\" is a whole request in text form; leave mode, value and level 0, or pass only the \
-                     name of the codec"
-                )));
-            }
             Some(name) => named(registry::CODECS, name.trim())?,
             None => Self::default().entry,
         };
