@@ -217,13 +217,14 @@ gridz_codecs::kernel_struct! {
     }
 
     /// `CompressArgs` in `types.cuh`, with the words of `selftest.cu`.
-    struct FramesArgs, size 2232 {
+    struct FramesArgs, size 2240 {
         src: u64,
         src_stride: u64,
         dst: u64,
         dst_stride: u64,
         frame_bytes: u64,
         scratch: u64,
+        folds: u64,
         n_words: u64,
         n_tiles: u32,
         reserved: u32,
@@ -341,6 +342,7 @@ fn ordered_frames_are_complete_and_stored_where_they_must_be() {
                 dst_stride: stride as u64,
                 frame_bytes: frame_bytes.all().address(),
                 scratch: scratch.all().address(),
+                folds: 0,
                 n_words: n_words as u64,
                 n_tiles: n_tiles as u32,
                 reserved: 0,
