@@ -178,7 +178,7 @@ test-unit: need-rust need-test-packages need-nvcc ## the unit tests of the codec
 
 .PHONY: test-rust
 test-rust: need-rust need-test-packages need-nvcc ## all other Rust tests, with the C API's C programs
-	$(CARGO_HDF5) test --locked --release --test '*'
+	$(CARGO_HDF5) test --locked --release --no-fail-fast --test '*'
 	$(CARGO_HDF5) test --locked --release --workspace --exclude gridz-codecs --lib
 	$(CARGO_HDF5) test --locked --release --workspace --doc
 

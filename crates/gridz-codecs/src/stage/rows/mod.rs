@@ -103,8 +103,8 @@ pub fn dispatch<W: SimdWord, T: WithSimd<W>>(level: Isa, task: T) -> T::Output {
 #[cfg(not(test))]
 pub use dispatch as dispatch_block;
 
-/// Runs a task at the portable level. Unit tests examine parts of codecs and compile whole blocks
-/// for this level only, which takes a third of the time; `tests/codecs/levels.rs` compares all levels.
+/// Runs a task at the portable level. Unit tests examine parts of codecs, so they compile whole
+/// blocks for this level only, which saves time; `tests/codecs/levels.rs` compares all levels.
 #[cfg(test)]
 pub fn dispatch_block<W: SimdWord, T: WithSimd<W>>(_: Isa, task: T) -> T::Output {
     let _ieee = Ieee::begin();
