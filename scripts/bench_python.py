@@ -36,13 +36,14 @@ CHUNK = (64, 128, 128)
 
 
 def arrays(folders, mib):
-    """Name, values and chunk of each array."""
-    yield "turbulence", turbulence(), CHUNK
+    """Name, values, chunk and fill value of each array."""
+    yield "turbulence", turbulence(), CHUNK, None
     for folder in folders:
+        fills = {entry["name"]: entry.get("fill_value") for entry in json.loads((folder / "MANIFEST.json").read_text())["entries"]}
         for entry in of_reference(folder):
             values = entry.values
             n = max(1, (mib << 20) // values.nbytes)
-            yield entry.name, np.tile(values, (n, *[1] * (values.ndim - 1))), values.shape
+            yield entry.name, np.tile(values, (n, *[1] * (values.ndim - 1))), values.shape, fills.get(entry.name)
 
 
 def measure(path, name, threads, options):
@@ -50,7 +51,7 @@ def measure(path, name, threads, options):
     with h5py.File(path) as file:
         is_float = file[name].dtype.kind == "f"
     command = ["gridz", "bench", path, "--dataset", name, "--bulk", "--json", "--repeats", str(options.repeats)]
-    command += ["--rel", str(options.rel)] * is_float
+    command += ["--rel", str(options.rel), "--force"] * is_float  # ranges are as in the data
     environment = {**os.environ, **dict.fromkeys(THREADS, str(threads))}
     done = subprocess.run([sys.executable, "-m", *command], env=environment, stdout=subprocess.PIPE, text=True, check=True)
     (found,) = json.loads(done.stdout)
@@ -90,9 +91,11 @@ def main():
     groups = {}
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         path = pathlib.Path(folder) / "x.h5"
-        for name, values, chunk in arrays(options.folders, options.mib):
+        for name, values, chunk, fill in arrays(options.folders, options.mib):
             with h5py.File(path, "w") as file:
-                file.create_dataset(name, data=values, chunks=chunk)
+                dataset = file.create_dataset(name, data=values, chunks=chunk)
+                if fill is not None:
+                    dataset.attrs["_FillValue"] = values.dtype.type(fill)
             has_nan = values.dtype.kind == "f" and not np.isfinite(values).all()
             group = "integers" if values.dtype.kind in "iu" else values.dtype.name
             group = "turbulence, float32" if name == "turbulence" else "parts of sparse matrices" if "." in name else group

@@ -66,6 +66,10 @@ int main()
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
     const hid_t file = H5Fcreate("cpp.h5", H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     MUST(file >= 0);
+    const hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE);
+    MUST(gridz_h5_set_request(dcpl, "quant") < 0 && H5Pget_nfilters(dcpl) == 0);
+    MUST(gridz_h5_set_request(dcpl, "quant,abs=0.01") >= 0 && H5Pget_nfilters(dcpl) == 1);
+    H5Pclose(dcpl);
     round_trip<float>(file, "f4");
     round_trip<double>(file, "f8");
     round_trip<std::int8_t>(file, "i1");
