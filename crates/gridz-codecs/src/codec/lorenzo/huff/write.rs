@@ -37,29 +37,11 @@ impl Coding {
         }
         let mut is_zero = [false; MAX_RUNS];
         let mut n_zero_runs = 0;
-        // Consecutive numbers often have the same length. With several tables, an increment need
-        // not wait for the previous one.
-        let mut counts = [[0u16; MAX_SYMBOLS]; 4];
         for (is_zero, run) in is_zero.iter_mut().zip(symbols.chunks(RUN)) {
-            let mut any = 0;
-            for (i, &symbol) in run.iter().enumerate() {
-                any |= symbol;
-                counts[i % 4][usize::from(symbol)] += 1;
-            }
-            *is_zero = any == 0;
-            n_zero_runs += usize::from(any == 0);
+            *is_zero = run.iter().fold(0, |all, &symbol| all | symbol) == 0;
+            n_zero_runs += usize::from(*is_zero);
         }
-        let mut pivot = 0;
-        let mut below = 0;
-        for symbol in 0..MAX_SYMBOLS {
-            for counts in &counts {
-                below += usize::from(counts[symbol]);
-            }
-            if 2 * below > n {
-                pivot = symbol as u8;
-                break;
-            }
-        }
+        let pivot = median(symbols);
         let mut coding = Self {
             n,
             lowest: 0,
@@ -88,18 +70,20 @@ impl Coding {
 
     #[inline(always)]
     fn choose_codes(&mut self) {
-        let mut counts = [[0u16; KEYS]; 2];
+        // Consecutive keys are often equal. With several tables, an increment need not wait for the
+        // previous one.
+        let mut counts = [[0u16; KEYS]; 4];
         for (run, keys) in self.keys[..self.n].chunks(RUN).enumerate() {
             if self.is_coded(run) {
                 for (i, &key) in keys.iter().enumerate() {
-                    counts[i % 2][usize::from(key)] += 1;
+                    counts[i % 4][usize::from(key)] += 1;
                 }
             }
         }
         let mut totals = [[0u32; MAX_SYMBOLS]; CONTEXTS];
         let (mut lowest, mut highest) = (MAX_SYMBOLS, 0);
         for (key, total) in totals.as_flattened_mut().iter_mut().enumerate() {
-            *total = u32::from(counts[0][key]) + u32::from(counts[1][key]);
+            *total = counts.iter().map(|counts| u32::from(counts[key])).sum();
             if *total > 0 {
                 lowest = lowest.min(key % MAX_SYMBOLS);
                 highest = highest.max(key % MAX_SYMBOLS);
@@ -159,7 +143,7 @@ impl Coding {
             used.iter().for_each(|&length| writer.push(length.into(), 4));
         }
         writer.finish();
-        let (lane_bytes, mut out) = out.split_at_mut(2 * LANES);
+        let (lane_bytes, out) = out.split_at_mut(2 * LANES);
         for (bytes, &n) in lane_bytes.chunks_exact_mut(2).zip(&self.lane_bytes) {
             bytes.copy_from_slice(&(n as u16).to_le_bytes());
         }
@@ -169,31 +153,82 @@ impl Coding {
                 codes[context * MAX_SYMBOLS + symbol] = (code, length, symbol.saturating_sub(1) as u32);
             }
         }
-        let n_runs = self.n.div_ceil(RUN);
-        let per_lane = n_runs.div_ceil(LANES);
-        for (lane, &n) in self.lane_bytes.iter().enumerate() {
-            let string;
-            (string, out) = out.split_at_mut(n);
-            let mut writer = Writer::new(string);
-            for run in (lane * per_lane).min(n_runs)..((lane + 1) * per_lane).min(n_runs) {
-                if !self.is_coded(run) {
-                    continue;
-                }
-                let range = run * RUN..self.n.min((run + 1) * RUN);
-                for (&key, &number) in self.keys[range.clone()].iter().zip(&numbers[range]) {
-                    let (code, length, tail_bits) = codes[usize::from(key)];
-                    let tail = number.to_u64() & ((1 << tail_bits) - 1);
-                    if W::BITS == 32 {
-                        writer.push(u64::from(code) | tail << length, length + tail_bits);
-                    } else {
-                        writer.push(code.into(), length);
-                        writer.push(tail, tail_bits);
-                    }
+        let per_lane = self.n.div_ceil(RUN).div_ceil(LANES);
+        let mut at = 0;
+        for (lane, &n_bytes) in self.lane_bytes.iter().enumerate() {
+            // A writer may write past its string. The next string comes there.
+            let mut writer = Writer::new(&mut out[at..]);
+            for run in lane * per_lane..(lane + 1) * per_lane {
+                let range = self.n.min(run * RUN)..self.n.min((run + 1) * RUN);
+                if !range.is_empty() && self.is_coded(run) {
+                    self.write_run(&numbers[range.clone()], &self.keys[range], &codes, &mut writer);
                 }
             }
             writer.finish();
+            at += n_bytes;
         }
     }
+
+    /// Writes the codes and tails of numbers with these keys. `codes` has, for each key, code, length, and
+    /// number of tail bits.
+    #[inline(always)]
+    fn write_run<W: Word>(
+        &self,
+        numbers: &[W],
+        keys: &[u16],
+        codes: &[(u32, u32, u32); KEYS],
+        writer: &mut Writer,
+    ) {
+        let field = |key: u16, number: W| {
+            let (code, length, tail_bits) = codes[usize::from(key)];
+            let tail = number.to_u64() & ((1 << tail_bits) - 1);
+            (u64::from(code), length, tail, tail_bits)
+        };
+        if W::BITS == 32 {
+            // A field has at most 10 + 31 bits. Usually two fit.
+            let whole = |key, number| {
+                let (code, length, tail, tail_bits) = field(key, number);
+                (code | tail << length, length + tail_bits)
+            };
+            let (pairs, last) = numbers.as_chunks::<2>();
+            let (pairs_of_keys, _) = keys.as_chunks::<2>();
+            for (number, key) in pairs.iter().zip(pairs_of_keys) {
+                let ((a, a_bits), (b, b_bits)) = (whole(key[0], number[0]), whole(key[1], number[1]));
+                if a_bits + b_bits <= 64 {
+                    writer.push_any(a | b << a_bits, a_bits + b_bits);
+                } else {
+                    writer.push_any(a, a_bits);
+                    writer.push_any(b, b_bits);
+                }
+            }
+            if let [number] = *last {
+                let (bits, n_bits) = whole(keys[keys.len() - 1], number);
+                writer.push_any(bits, n_bits);
+            }
+        } else {
+            for (&key, &number) in keys.iter().zip(numbers) {
+                let (code, length, tail, tail_bits) = field(key, number);
+                writer.push_any(code, length);
+                writer.push_any(tail, tail_bits);
+            }
+        }
+    }
+}
+
+/// The median of symbols: the least one such that more than half of them are no higher.
+#[inline(always)]
+fn median(symbols: &[u8]) -> u8 {
+    let count_up_to = |most: u8| -> usize {
+        let (rows, rest) = symbols.as_chunks::<128>();
+        let count = |row: &[u8]| row.iter().map(|&symbol| u8::from(symbol <= most)).sum::<u8>();
+        rows.iter().map(|row| usize::from(count(row))).sum::<usize>() + usize::from(count(rest))
+    };
+    let (mut least, mut most) = (0, MAX_SYMBOLS as u8 - 1);
+    while least < most {
+        let middle = (least + most) / 2;
+        if 2 * count_up_to(middle) > symbols.len() { most = middle } else { least = middle + 1 }
+    }
+    least
 }
 
 /// Computes the keys of a lane's numbers. After a run without codes, the history is as after zeros,
