@@ -41,7 +41,7 @@ fn index_bits(n_entries: usize) -> u32 {
     usize::BITS - (n_entries - 1).leading_zeros()
 }
 
-/// Sorts values as signed numbers, by digits from the lowest to the highest. Branches on comparisons would be
+/// Sorts values as signed numbers with a radix sort. The branches of a comparison sort would be
 /// unpredictable.
 fn sorted<W: Word>(values: &mut [W]) -> &[W] {
     const DIGIT_BITS: u32 = 8;
@@ -89,8 +89,8 @@ fn entries_by_low_bits<W: Word>(sorted: &[W]) -> [usize; 64] {
     entries
 }
 
-/// Counts at least this many entries of values without their `k` lower bits: values whose hashes differ.
-/// Without branches, unlike an exact hash table.
+/// A lower bound of the number of different values without their `k` lower bits: the number of their
+/// different hashes. Unlike an exact hash table, it needs no branches.
 #[inline(always)]
 fn least_entries<W: Word>(values: &[W], k: u32) -> usize {
     const LOG2_BITS: u32 = 16;
@@ -105,12 +105,13 @@ fn least_entries<W: Word>(values: &[W], k: u32) -> usize {
     n_entries as usize
 }
 
-/// Returns true if no dictionary of the values has at most `most` entries and pays. `pays(k, n_entries)` is false for
-/// more entries if it is for fewer.
+/// Returns true if no dictionary of the values has at most `most` entries and pays. If
+/// `pays(k, n_entries)` is false for some entries, it is false for more entries.
 ///
-/// This takes a tenth of the time of sorting, and nearly all blocks without repeated values end here. Dropping
-/// one more lower bit at most halves the number of entries, so an index gets shorter by one bit at most. So two or three
-/// counts suffice: for the largest k for which most entries would pay, and for the least k that this leaves.
+/// Counting takes a tenth of the time of sorting, and excludes nearly all blocks without repeated
+/// values. Dropping one more lower bit at most halves the number of entries, so an index gets
+/// shorter by one bit at most. Two or three counts therefore exclude all k: a count for the largest
+/// k with which `most` entries would pay, then for the least k that is still possible.
 #[inline(always)]
 fn is_ruled_out<W: Word>(values: &[W], most: usize, pays: impl Fn(u32, usize) -> bool) -> bool {
     if most == 0 {
@@ -319,7 +320,7 @@ mod tests {
         assert!(round_trip(&vec![77u32; 100]).is_some());
     }
 
-    /// What is ruled out does not pay, and hardly anything else does not.
+    /// No dictionary that pays is ruled out, and few that do not pay are left.
     #[test]
     fn dictionaries_that_do_not_pay_are_ruled_out() {
         let mut seed = 1u64;
