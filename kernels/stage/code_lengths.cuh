@@ -1,8 +1,9 @@
 // Computes the lengths of Huffman codes, limited to a maximum.
 //
 // All threads sort the leaves. One thread builds a tree; latency limits it, so other CTAs should be
-// resident meanwhile. Weights are halved until no code is too long: if there is room, each warp
-// builds the tree of another number of halvings. Then the levels above each leaf are counted.
+// resident meanwhile. Weights are halved until no code is too long: if there is room, each lane of a
+// warp builds the tree of another number of halvings, which takes no more instructions than one
+// tree. Then the levels above each leaf are counted.
 
 #pragma once
 
@@ -14,8 +15,8 @@ template <u32 kSymbols, u32 kThreads>
 struct CodeLengths {
     static constexpr u32 kSymbolBits = 12, kMost = 1u << kSymbolBits;
     static_assert(kSymbols <= kMost, "a leaf is its weight and its symbol");
-    // Nodes of all trees that are built at once.
-    static constexpr u32 kTrees = kThreads / kWarp, kNodes = kSymbols > 256 * kTrees ? kSymbols : 256 * kTrees;
+    // Nodes of all trees that are built at once. Nodes with the same index are neighbors.
+    static constexpr u32 kTrees = 4, kNodes = kSymbols > 256 * kTrees ? kSymbols : 256 * kTrees;
 
     union {
         u32 counts[kSymbols];  // occurrences of each symbol
@@ -41,13 +42,13 @@ struct CodeLengths {
         const u32 n = n_leaves;
         if (n < 2) return;
         sort(n);
-        const u32 trees = min(kNodes / n, kTrees), tree = threadIdx.x / kWarp;
+        const u32 trees = min(kNodes / n, kTrees), tree = threadIdx.x;
         u32 halvings = 0;
         for (;; halvings += trees) {
-            if (lane_id() == 0 && tree < trees) {
-                merge_leaves<kSymbolBits>(leaves, n, weights + tree * n, taken + tree * n, halvings + tree);
+            if (tree < trees) {
+                merge_leaves<kSymbolBits>(leaves, n, weights + tree, taken + tree, halvings + tree, trees);
                 // No leaf is deeper than the first one.
-                is_low[tree] = depth_of_leaf(0, n, taken + tree * n) <= max_bits;
+                is_low[tree] = depth_of_leaf(0, n, taken + tree, trees) <= max_bits;
             }
             __syncthreads();
             u32 found = 0;
@@ -67,8 +68,10 @@ struct CodeLengths {
             __syncthreads();
             sort(n);
         }
-        const unsigned short* const nodes = taken + halvings % trees * n;
-        for (u32 leaf = threadIdx.x; leaf < n; leaf += kThreads) lengths[leaves[leaf] % kMost] = static_cast<unsigned char>(depth_of_leaf(leaf, n, nodes));
+        const unsigned short* const nodes = taken + halvings % trees;
+        for (u32 leaf = threadIdx.x; leaf < n; leaf += kThreads) {
+            lengths[leaves[leaf] % kMost] = static_cast<unsigned char>(depth_of_leaf(leaf, n, nodes, trees));
+        }
         __syncthreads();
     }
 
