@@ -475,6 +475,73 @@ def test_files_of_all_kinds(bulk, tmp_path):
                 same(bulk.read(dataset, all_of(dataset)), data)
 
 
+FILES = {
+    "sec2": {},
+    "user block": {"userblock_size": 1024},
+    "latest": {"libver": "latest"},
+    "paged": {"fs_strategy": "page", "fs_page_size": 4096},
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_threads_read_chunks_of_a_file_that_is_only_read(bulk, tmp_path, name):
+    """144 chunks, some never written and some without filters; then damaged ones."""
+    path, data = tmp_path / "x.h5", smooth("<f4", (120, 120))
+    with h5py.File(path, "w", **FILES[name]) as file:
+        for filters in ("lorenzo", "shuffle"):
+            dataset = file.create_dataset(filters, data.shape, "<f4", chunks=(10, 10), fillvalue=7, **FILTERS[filters])
+            dataset[:, :50] = data[:, :50]
+            dataset[:, 70:] = data[:, 70:]
+        part = np.ascontiguousarray(data[20:30, 30:40])
+        left_out(file["lorenzo"], (20, 30), part.tobytes(), 1, (0, 0))
+    with h5py.File(path) as file:
+        for dataset in file.values():
+            assert dataset.id.get_num_chunks() >= 100
+            for threads in (1, 3):
+                same(bulk.read(dataset, all_of(dataset), context=bulk.context(threads)), dataset[:])
+                same(bulk.read(dataset, np.empty((97, 90), "<f4"), (11, 17), context=bulk.context(threads)), dataset[11:108, 17:107])
+        chunks = [file["lorenzo"].id.get_chunk_info(i) for i in range(file["lorenzo"].id.get_num_chunks())]
+        last = max((chunk for chunk in chunks if chunk.filter_mask == 0), key=lambda chunk: chunk.byte_offset)
+    whole = path.read_bytes()
+    frame = stored_frame(path, last.chunk_offset)
+    at = whole.index(frame)  # the other dataset comes later and may have the same frame
+    for damaged, match in [
+        (whole[: at + 40] + bytes([whole[at + 40] ^ 1]) + whole[at + 41 :], "checksum"),
+        (whole[:at] + bytes(len(frame)) + whole[at + len(frame) :], "frame"),
+    ]:
+        path.write_bytes(damaged)
+        with h5py.File(path) as file, pytest.raises(Failed, match=match) as failure:
+            bulk.read(file["lorenzo"], all_of(file["lorenzo"]))
+        assert failure.value.status == CORRUPT
+
+
+def stored_frame(path, offset):
+    with h5py.File(path) as file:
+        return bytes(file["lorenzo"].id.read_direct_chunk(offset)[1])
+
+
+def test_one_thread_reads_other_files_and_says_why(tmp_path):
+    code = """if True:
+        import sys
+        import h5py, numpy as np
+        from bulk import Bulk, all_of
+        path, mode, driver = sys.argv[1:4]
+        with h5py.File(path, mode, driver=driver) as file:
+            assert (Bulk().read(file["x"], all_of(file["x"])) == np.arange(6400.0).reshape(80, 80)).all()
+        """
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("x", data=np.arange(6400.0).reshape(80, 80), chunks=(10, 10), compression=GRIDZ)
+    reasons = {
+        ("r", "sec2"): "",
+        ("r+", "sec2"): "its file may be written meanwhile",
+        ("r", "core"): "its file driver does not use a file descriptor",
+    }
+    for (mode, driver), reason in reasons.items():
+        done = python(code, tmp_path / "x.h5", mode, driver, GRIDZ_LOG="info", PYTHONPATH=os.path.dirname(__file__))
+        said = [line for line in done.stderr.splitlines() if "one thread reads the chunks" in line]
+        assert (said == []) if not reason else (len(said) == 1 and reason in said[0]), done.stderr
+
+
 def test_few_bytes_of_memory(bulk, file):
     data = smooth("<f4", (100, 100))
     dataset = file.create_dataset("x", data.shape, "<f4", chunks=(10, 10), compression=GRIDZ)

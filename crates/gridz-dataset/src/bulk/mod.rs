@@ -18,6 +18,7 @@
 mod buffer;
 mod grid;
 mod pipeline;
+mod placed;
 mod placement;
 mod progressive;
 mod selection;
@@ -27,6 +28,7 @@ mod transfer;
 pub use buffer::{Buffer, FrameBuffer};
 pub use grid::{Grid, n_levels};
 pub use gridz_codecs::cpu::shared::SharedBytes;
+pub use placed::PlacedCoder;
 pub use placement::Placement;
 pub use progressive::{FrameCoder, PartReader, Place, ReadAt, Tally};
 pub use selection::{Covers, Part, Selection};

@@ -53,7 +53,7 @@ impl Place {
         (u128::from(self.at) << 64 | u128::from(self.n_bytes)).to_le_bytes()
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Self> {
+    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let bytes = bytes.try_into().map_err(|_| Error::internal("this is no place of a chunk"))?;
         let both = u128::from_le_bytes(bytes);
         Ok(Self { at: (both >> 64) as u64, n_bytes: both as u64 })

@@ -44,16 +44,16 @@ pub struct Transfer<'a> {
 
 /// Reusable buffers, last in first out, because the last one may still be in a cache.
 #[derive(Default)]
-struct Buffers(Mutex<Vec<Buffer>>);
+pub(super) struct Buffers(Mutex<Vec<Buffer>>);
 
 impl Buffers {
     /// A buffer of at least `n_bytes` with arbitrary contents.
-    fn take(&self, n_bytes: usize) -> Result<Buffer> {
+    pub(super) fn take(&self, n_bytes: usize) -> Result<Buffer> {
         let kept = lock(&self.0).pop().filter(|kept| kept.n_bytes() >= n_bytes);
         kept.map_or_else(|| Buffer::new(n_bytes), Ok)
     }
 
-    fn put(&self, buffer: Buffer) {
+    pub(super) fn put(&self, buffer: Buffer) {
         lock(&self.0).push(buffer);
     }
 }

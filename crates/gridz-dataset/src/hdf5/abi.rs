@@ -43,6 +43,8 @@ pub const DEFAULT_PLIST: Hid = 0;
 pub const NO_ADDRESS: u64 = u64::MAX;
 /// `H5FD_FEAT_POSIX_COMPAT_HANDLE`: the handle of the driver is a descriptor.
 pub const POSIX_HANDLE: c_ulong = 0x80;
+/// `H5F_ACC_RDONLY`, without SWMR.
+pub const FILE_READ_ONLY: c_uint = 0;
 /// `H5F_ACC_RDWR`.
 pub const FILE_WRITES: c_uint = 1;
 /// `H5F_SCOPE_LOCAL`.

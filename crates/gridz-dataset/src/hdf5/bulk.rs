@@ -2,7 +2,8 @@
 //!
 //! HDF5 calls a filter for one chunk at a time, on one thread. Here all threads encode chunks of
 //! the array, and HDF5 gets the finished bytes through `H5Dwrite_chunk`. They are the same bytes
-//! that its filter would make. Reading is the reverse.
+//! that its filter would make. Reading is the reverse. If the file is open for reading only, all
+//! threads also read the chunks from it (`descriptor`).
 //!
 //! Everything else falls back to `H5Dwrite` and `H5Dread`, box by box: other filters, type
 //! conversions, datasets without chunks, and writing through MPI-IO. `GRIDZ_LOG=info` logs when and
@@ -20,7 +21,8 @@ use super::dataset_store::DatasetStore;
 use super::library::{Call, Library};
 use super::third_party::ThirdPartyCoder;
 use crate::bulk::{
-    Buffer, ChunkCoder, ChunkStore, Encoded, Part, Placement, Progress, Selection, SharedBytes, Transfer, report,
+    Buffer, ChunkCoder, ChunkStore, Encoded, Part, PlacedCoder, Placement, Progress, Selection, SharedBytes,
+    Transfer, report,
 };
 use gridz::{Context, Verify};
 use gridz::{Destination, Source};
@@ -343,6 +345,9 @@ impl Access<'_> {
                 // Each process reads independently, so a collective property list would be wrong.
                 let dxpl = if library.is_parallel(id)? { abi::DEFAULT_PLIST } else { options.dxpl };
                 let mut store = DatasetStore::new(self, dxpl);
+                let file = store.placed()?;
+                let placed = file.as_ref().map(|file| PlacedCoder::new(coder, file));
+                let coder = placed.as_ref().map_or(coder, |placed| placed);
                 self.transfer(coder, fill.as_deref(), options).read(&mut store, memory, progress)
             }
             Err(why) => {

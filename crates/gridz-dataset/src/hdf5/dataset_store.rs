@@ -6,10 +6,12 @@ use std::collections::{HashMap, HashSet};
 use super::abi::Hid;
 use super::bulk::{Access, Dataset};
 use super::chunk_io::{Stored, check_encoded_bytes};
+use super::descriptor::{Descriptor, Writable};
 use super::library::Call;
-use crate::bulk::{Buffer, ChunkCoder, ChunkStore, Covers, Encoded};
+use crate::bulk::{Buffer, ChunkCoder, ChunkStore, Covers, Encoded, Place};
 use gridz::Context;
 use gridz_codecs::error::{ErrorKind, Result};
+use gridz_codecs::settings::{self, LogLevel};
 
 /// Minimum number of chunks in a selection for which the index of all chunks is read at once.
 const MANY_CHUNKS: u64 = 64;
@@ -26,6 +28,8 @@ pub(super) struct DatasetStore<'s> {
     /// Chunks in the file by their number in the selection, if all were listed at once.
     index: Option<HashMap<u64, Stored>>,
     is_asked: bool,
+    /// Whether `read` returns places in the file instead of encoded bytes.
+    is_placed: bool,
     /// Numbers of chunks that were read and had filters left out.
     left_out: HashSet<u64>,
     buffer: Option<Buffer>,
@@ -33,21 +37,68 @@ pub(super) struct DatasetStore<'s> {
 
 impl<'s> DatasetStore<'s> {
     pub(super) fn new(access: &'s Access<'s>, dxpl: Hid) -> Self {
-        Self { access, dxpl, index: None, is_asked: false, left_out: HashSet::new(), buffer: None }
+        Self {
+            access,
+            dxpl,
+            index: None,
+            is_asked: false,
+            is_placed: false,
+            left_out: HashSet::new(),
+            buffer: None,
+        }
+    }
+
+    /// The dataset's file, if threads can read chunks from it: [`ChunkStore::read`] then returns their
+    /// places. `None` if HDF5 must read the chunks: there are few of them, the file may be written
+    /// meanwhile, or its driver has no descriptor.
+    pub(super) fn placed(&mut self) -> Result<Option<Descriptor>> {
+        let Access { dataset: Dataset { library, id, .. }, selection, .. } = self.access;
+        if selection.n_chunks() < MANY_CHUNKS {
+            return Ok(None);
+        }
+        self.list()?;
+        let file = match Descriptor::of(library, *id, Writable::Refuse)? {
+            Ok(_) if self.index.is_none() => Err("this libhdf5 does not list chunks"),
+            Ok(file) => file.located(|| self.sample())?,
+            Err(why) => Err(why),
+        };
+        let file = file.inspect_err(|why| {
+            settings::log(LogLevel::Info, || format!("one thread reads the chunks, because {why}"));
+        });
+        self.is_placed = file.is_ok();
+        Ok(file.ok())
+    }
+
+    /// A listed chunk and its encoded bytes.
+    fn sample(&self) -> Result<Option<(Stored, Buffer)>> {
+        let Access { dataset: Dataset { library, id, .. }, selection, .. } = self.access;
+        let index = self.index.iter().flatten();
+        let Some((&number, &stored)) = index.min_by_key(|(number, _)| **number) else { return Ok(None) };
+        check_encoded_bytes(stored.n_bytes, self.access.most_encoded_bytes())?;
+        let mut bytes = Buffer::new(0)?;
+        let part = selection.part(number);
+        library.read_chunk(*id, self.dxpl, part.chunk(), bytes.reserve(stored.n_bytes as usize)?)?;
+        Ok(Some((stored, bytes)))
     }
 
     fn number(&self, chunk: &[u64]) -> u64 {
         self.access.selection.number_of(chunk).expect("a chunk of the selection")
     }
 
-    /// The chunk in the file. The outer `Option` is `None` if the chunks were not listed: there are
-    /// few of them, or this libhdf5 cannot list them.
-    fn indexed(&mut self, chunk: &[u64]) -> Result<Option<Option<Encoded>>> {
+    /// Lists the chunks in the file, once, if there are many.
+    fn list(&mut self) -> Result<()> {
         let Access { dataset: Dataset { library, id, extents, .. }, selection, .. } = self.access;
         if !self.is_asked && selection.n_chunks() >= MANY_CHUNKS {
             self.index = library.index(*id, extents.len(), &|chunk| selection.number_of(chunk))?;
         }
         self.is_asked = true;
+        Ok(())
+    }
+
+    /// The chunk in the file. The outer `Option` is `None` if the chunks were not listed: there are
+    /// few of them, or this libhdf5 cannot list them.
+    fn indexed(&mut self, chunk: &[u64]) -> Result<Option<Option<Encoded>>> {
+        self.list()?;
         let encoded = |stored: &Stored| Encoded { n_bytes: stored.n_bytes as usize, mask: stored.mask };
         Ok(self.index.as_ref().map(|index| index.get(&self.number(chunk)).map(encoded)))
     }
@@ -112,6 +163,13 @@ impl<'s> DatasetStore<'s> {
 impl ChunkStore for DatasetStore<'_> {
     fn read(&mut self, chunk: &[u64], bytes: &mut Buffer) -> Result<Option<Encoded>> {
         let Dataset { library, id, .. } = self.access.dataset;
+        if self.is_placed {
+            let stored = self.index.as_ref().and_then(|index| index.get(&self.number(chunk)));
+            let Some(&Stored { n_bytes, mask, address }) = stored else { return Ok(None) };
+            check_encoded_bytes(n_bytes, self.access.most_encoded_bytes())?;
+            bytes.reserve(Place::BYTES)?.copy_from_slice(&Place { at: address, n_bytes }.to_bytes());
+            return Ok(Some(Encoded { n_bytes: Place::BYTES, mask }));
+        }
         let indexed = self.indexed(chunk)?;
         let n_bytes = match indexed {
             Some(encoded) if library.tells_lengths() => encoded.map(|encoded| encoded.n_bytes),

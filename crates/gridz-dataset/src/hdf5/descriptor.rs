@@ -1,9 +1,9 @@
 //! Reads chunks directly from a dataset's file, through HDF5's own file descriptor.
 //!
-//! HDF5 itself reads whole chunks only. But it reports the addresses of chunks and, for some
+//! HDF5 itself reads whole chunks only, one after the other. But it reports the addresses of chunks and, for some
 //! drivers, the descriptor of the file. Other drivers have no descriptor: files in memory, in
-//! several parts, through MPI-IO, or in the cloud. HDF5 flushes its buffers first. It keeps the
-//! ownership of the descriptor, whose file position is not changed.
+//! several parts, through MPI-IO, or in the cloud. If the file is open for writing, HDF5 flushes its
+//! buffers first. It keeps the ownership of the descriptor, whose file position is not changed.
 #![allow(unsafe_code)] // calls into libhdf5, and the descriptor of another
 
 use std::ffi::{c_int, c_uint, c_ulong, c_void};
@@ -14,9 +14,10 @@ use std::os::unix::fs::FileExt;
 
 use super::abi::{self, Hid};
 use super::api::ok;
+use super::chunk_io::Stored;
 use super::functions::functions;
 use super::library::Library;
-use crate::bulk::ReadAt;
+use crate::bulk::{Buffer, ReadAt};
 use gridz_codecs::error::{Error, ErrorKind, Result};
 
 functions! {
@@ -36,20 +37,35 @@ functions! {
 /// Signature at the start of an HDF5 file, after its user block.
 const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 
-/// An open file whose descriptor belongs to HDF5.
+/// Whether a file that is open for writing can be read directly.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Writable {
+    /// Flushes the file first.
+    Flush,
+    /// Refuses it, and also a file that another process may write (SWMR).
+    Refuse,
+}
+
+/// A file whose descriptor belongs to HDF5. Offsets are the addresses that HDF5 reports.
 pub struct Descriptor {
     file: ManuallyDrop<File>,
     /// Length of the user block, which precedes HDF5's own bytes.
-    pub user_block: u64,
+    user_block: u64,
+    /// Offset in the file that addresses count from.
+    base: u64,
 }
 
 impl Descriptor {
-    /// Flushes the file of a dataset and borrows its descriptor, which is valid while the file is
-    /// open. The inner `Err` is the reason why there is none; it completes "because …".
+    /// Borrows the descriptor of a dataset's file, which is valid while the file is open. The inner
+    /// `Err` is the reason why there is none; it completes "because …".
     ///
     /// # Errors
     /// `Host` if HDF5 cannot flush the file.
-    pub fn of(library: &Library, dataset: Hid) -> Result<std::result::Result<Self, &'static str>> {
+    pub fn of(
+        library: &Library,
+        dataset: Hid,
+        writable: Writable,
+    ) -> Result<std::result::Result<Self, &'static str>> {
         let Some(files) = &library.files else {
             return Ok(Err("the program does not provide the necessary HDF5 functions"));
         };
@@ -77,6 +93,9 @@ impl Descriptor {
             ok((files.intent)(file.id(), &mut intent)).and(ok((files.user_block)(created.id(), &mut user_block)))
         };
         asked.ok_or_else(|| library.failed("H5Fget_intent"))?;
+        if intent != abi::FILE_READ_ONLY && writable == Writable::Refuse {
+            return Ok(Err("its file may be written meanwhile"));
+        }
         if intent & abi::FILE_WRITES != 0 {
             // SAFETY: takes any id.
             let done = unsafe { (files.flush)(file.id(), abi::SCOPE_LOCAL) };
@@ -85,15 +104,41 @@ impl Descriptor {
         // SAFETY: such a driver returns a pointer to its descriptor, which is open while the file
         // is. `ManuallyDrop` keeps it from being closed here.
         let file = ManuallyDrop::new(unsafe { File::from_raw_fd(handle.cast::<c_int>().read()) });
-        let (found, mut begin) = (Self { file, user_block }, [0; SIGNATURE.len()]);
+        let (found, mut begin) = (Self { file, user_block, base: 0 }, [0; SIGNATURE.len()]);
         let is_it = found.read_at(user_block, &mut begin).is_ok() && begin == *SIGNATURE;
         Ok(if is_it { Ok(found) } else { Err("its file does not begin with an HDF5 signature") })
+    }
+
+    /// Determines what addresses count from: with a user block, some versions of HDF5 count from its
+    /// end, others from the beginning of the file. `sample` returns one
+    /// chunk that HDF5 itself has read; a comparison decides.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn located(
+        self,
+        sample: impl FnOnce() -> Result<Option<(Stored, Buffer)>>,
+    ) -> Result<std::result::Result<Self, &'static str>> {
+        if self.user_block == 0 {
+            return Ok(Ok(self));
+        }
+        let Some((Stored { n_bytes, address, .. }, mut expected)) = sample()? else { return Ok(Ok(self)) };
+        let mut bytes = Buffer::new(n_bytes as usize)?;
+        let mut is_at = |base: u64| {
+            let is_read = self.read_at(address.saturating_add(base), bytes.bytes()).is_ok();
+            is_read && bytes.bytes() == &expected.bytes()[..n_bytes as usize]
+        };
+        Ok(match (is_at(0), is_at(self.user_block)) {
+            (true, false) => Ok(self),
+            (false, true) => Ok(Self { base: self.user_block, ..self }),
+            _ => Err("its chunks are not at the addresses that HDF5 reports"),
+        })
     }
 }
 
 impl ReadAt for Descriptor {
     fn read_at(&self, at: u64, bytes: &mut [u8]) -> Result<()> {
-        self.file.read_exact_at(bytes, at).map_err(|error| {
+        self.file.read_exact_at(bytes, at.saturating_add(self.base)).map_err(|error| {
             let n_bytes = bytes.len();
             match error.kind() {
                 std::io::ErrorKind::UnexpectedEof => {

@@ -11,7 +11,7 @@ use super::abi::{self, Hid};
 use super::bulk::{Dataset, Options};
 use super::chunk::ChunkFilters;
 use super::chunk_io::{Stored, check_encoded_bytes};
-use super::descriptor::Descriptor;
+use super::descriptor::{Descriptor, Writable};
 use crate::bulk::{
     Buffer, ChunkCoder, ChunkStore, Encoded, Grid, PartReader, Place, Placement, Progress, ReadAt, Tally, Transfer,
     n_levels,
@@ -137,22 +137,18 @@ impl PartAccess<'_> {
         let dxpl = if library.is_parallel(id)? { abi::DEFAULT_PLIST } else { options.dxpl };
         let chunk_bytes = self.grid.chunk().iter().product::<u64>() as usize * element_bytes;
         let most_bytes = self.filters.bound().max(chunk_bytes + MAX_HEADER_BYTES);
-        let found = Descriptor::of(library, id)?;
-        let mut store = Store { access: self, dxpl, most_bytes, file: None, index: None };
+        let found = Descriptor::of(library, id, Writable::Flush)?;
+        let mut store = Store { access: self, dxpl, most_bytes, is_placed: false, index: None };
         store.index = store.all()?;
         let file = match found {
-            Ok(file) => store
-                .base(&file)?
-                .map(|base| (file, base))
-                .ok_or("its chunks are not at the addresses that HDF5 reports"),
+            Ok(file) => file.located(|| store.sample())?,
             Err(why) => Err(why),
         };
         let file = file.inspect_err(|why| {
             settings::log(LogLevel::Info, || format!("HDF5 reads whole chunks, because {why}"));
         });
-        let (file, base) = file.ok().unzip();
-        store.file = base;
-        let file = file.as_ref().map(|file| file as &dyn ReadAt);
+        store.is_placed = file.is_ok();
+        let file = file.as_ref().ok().map(|file| file as &dyn ReadAt);
         let reader = PartReader::new((&self.grid, self.detail), self.filters, file, element_bytes, most_bytes);
         work(&reader, &mut store)
     }
@@ -164,8 +160,8 @@ struct Store<'s> {
     dxpl: Hid,
     /// Maximum number of encoded bytes of a chunk.
     most_bytes: usize,
-    /// File offset that addresses count from. `None` if HDF5 reads the chunks.
-    file: Option<u64>,
+    /// Whether `read` returns places in the file. Otherwise HDF5 reads the chunks.
+    is_placed: bool,
     /// Chunks in the file by their number in the grid, if all were listed at once.
     index: Option<HashMap<u64, Stored>>,
 }
@@ -199,30 +195,18 @@ impl Store<'_> {
         library.read_chunk(id, self.dxpl, chunk, bytes.reserve(n_bytes)?)
     }
 
-    /// File offset that addresses count from. Some versions of HDF5 count from the end of the user
-    /// block, others from the beginning of the file. One chunk read by HDF5 decides this by
-    /// comparison. `None` if the chunk is found at neither place.
-    fn base(&self, file: &Descriptor) -> Result<Option<u64>> {
-        if file.user_block == 0 {
-            return Ok(Some(0));
-        }
+    /// The first chunk in the file, and its encoded bytes.
+    fn sample(&self) -> Result<Option<(Stored, Buffer)>> {
         let grid = &self.access.grid;
         for part in grid.selection().parts() {
             let chunk = grid.chunk_at(part.chunk());
-            let Some(Stored { n_bytes, address, .. }) = self.find(&chunk)? else { continue };
-            let (mut one, mut other) = (Buffer::new(0)?, Buffer::new(n_bytes as usize)?);
-            self.read_whole(&chunk, n_bytes as usize, &mut one)?;
-            let mut is_at = |base: u64| {
-                let is_read = file.read_at(address.saturating_add(base), other.bytes()).is_ok();
-                is_read && other.bytes() == &one.bytes()[..n_bytes as usize]
-            };
-            return Ok(match (is_at(0), is_at(file.user_block)) {
-                (true, false) => Some(0),
-                (false, true) => Some(file.user_block),
-                _ => None,
-            });
+            if let Some(stored) = self.find(&chunk)? {
+                let mut bytes = Buffer::new(0)?;
+                self.read_whole(&chunk, stored.n_bytes as usize, &mut bytes)?;
+                return Ok(Some((stored, bytes)));
+            }
         }
-        Ok(Some(0))
+        Ok(None)
     }
 }
 
@@ -230,8 +214,8 @@ impl ChunkStore for Store<'_> {
     fn read(&mut self, chunk: &[u64], bytes: &mut Buffer) -> Result<Option<Encoded>> {
         let chunk = self.access.grid.chunk_at(chunk);
         let Some(stored) = self.find(&chunk)? else { return Ok(None) };
-        if let Some(base) = self.file {
-            let place = Place { at: stored.address.saturating_add(base), n_bytes: stored.n_bytes };
+        if self.is_placed {
+            let place = Place { at: stored.address, n_bytes: stored.n_bytes };
             bytes.reserve(Place::BYTES)?.copy_from_slice(&place.to_bytes());
             return Ok(Some(Encoded { n_bytes: Place::BYTES, mask: stored.mask }));
         }
