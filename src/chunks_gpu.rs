@@ -266,7 +266,7 @@ pub fn decompress_gpu(
     if header.array != chunks.array {
         return Err(frame_error(0, &array_mismatch(&header.array, &chunks.array)));
     }
-    let prepared = Prepared::of(&header).map_err(|error| frame_error(0, &error))?.with_other();
+    let prepared = Prepared::of(&header).map_err(|error| frame_error(0, &error))?.with_variants();
     // No valid frame is longer than that, whatever the lengths say.
     let max_frame_bytes = lengths.iter().copied().max().unwrap_or(0).min(max_packed_bytes(&chunks.array));
     let io = Decompression {

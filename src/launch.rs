@@ -6,6 +6,7 @@ use crate::frame::Verify;
 use crate::header_template::HeaderTemplate;
 use crate::kernel_args::{Tail, arguments};
 use crate::kernels;
+use crate::packing;
 use crate::prepared::Prepared;
 use gridz_codecs::codec::gpu::{self, Answer, Chunks, Direction, MOST_THEN, Pass, Passes, Rounds, Scratch};
 use gridz_codecs::codec::registry::{Entry, STORED};
@@ -13,6 +14,7 @@ use gridz_codecs::error::{Error, Result};
 use gridz_codecs::format::fold::Fold;
 use gridz_codecs::format::region::Region;
 use gridz_cuda::{Device, DeviceSlice, Function, Grid, KernelStruct, Stream};
+use std::ops::Range;
 
 gridz_codecs::kernel_struct! {
     /// `LaunchInfo` in `kernels/common/types.cuh`: how a kernel must be launched.
@@ -37,6 +39,12 @@ const ONLY_FOLD: u32 = 4;
 const NOT_FOLD: u32 = 8;
 /// The number of that fold is in the flags from this bit on.
 const FOLD_SHIFT: u32 = 8;
+/// Flags: only frames with a byte of parameters as in the flags; all frames but those.
+const ONLY_PARAM: u32 = 16;
+const NOT_PARAM: u32 = 32;
+/// The byte, and its index in the parameters, are in the flags from these bits on.
+const PARAM_SHIFT: u32 = 16;
+const PARAM_INDEX_SHIFT: u32 = 24;
 
 /// Alignment of a pass's scratch memory.
 const SCRATCH_ALIGNMENT: u64 = 256;
@@ -73,6 +81,11 @@ pub struct GpuPlan {
     first: FoldPlan,
     /// For chunks with the other fold, if there are two.
     second: Option<Box<FoldPlan>>,
+    /// Compression: other frames of the same chunks, which are taken if they are shorter.
+    /// Decompression: for frames with the other parameters that the same request may give.
+    variant: Option<Box<GpuPlan>>,
+    /// Bytes of a slot when compressing.
+    slot_bytes: u64,
     /// Headers of the stored frames of chunks that do not shrink.
     stored: HeaderTemplate,
     /// Required alignment of the arrays' addresses.
@@ -92,7 +105,7 @@ struct FoldPlan {
 impl GpuPlan {
     /// A plan that decompresses a region of such frames, or of stored frames of the same array.
     pub fn region(prepared: &Prepared, region: &Region, verify: Verify) -> Attempt<Self> {
-        Self::with(Direction::Decompress, prepared, verify, |prepared| {
+        Self::with_variant(Direction::Decompress, prepared, verify, |prepared| {
             let Prepared { array, shape, layout, entry, fold, .. } = prepared;
             // The extents of verbatim data are not folded by the codec.
             let (fold, max_rank) = (if entry.verbatim { Fold::Merge } else { *fold }, entry.codec.max_rank());
@@ -111,11 +124,44 @@ impl GpuPlan {
     /// same array.
     pub fn new(direction: Direction, prepared: &Prepared, verify: Verify) -> Attempt<Self> {
         let attempt = |prepared: &Prepared| {
-            Self::with(direction, prepared, verify, |prepared| (kernel_support(direction, prepared), None))
+            Self::with_variant(direction, prepared, verify, |prepared| (kernel_support(direction, prepared), None))
         };
         attempt(prepared)
             .or_else(|| attempt(&Prepared::stored(&prepared.array)))
             .unwrap_or_else(|| Attempt::Unsupported("chunks that shrink are not stored".into()))
+    }
+
+    /// A plan of the codec's answers for each kind of frame. `None` if such chunks are stored.
+    fn with_variant(
+        direction: Direction,
+        prepared: &Prepared,
+        verify: Verify,
+        answer: impl Fn(&Prepared) -> (Answer, Option<Box<gpu::Region>>),
+    ) -> Option<Attempt<Self>> {
+        let mut fallbacks = prepared.fallbacks();
+        let variant = match direction {
+            Direction::Compress => fallbacks.next(),
+            Direction::Decompress => prepared.sibling(),
+        };
+        let mut flags = [0; 2];
+        if let (Direction::Decompress, Some(variant)) = (direction, &variant) {
+            let differs = |(own, other): (&u8, &u8)| own != other;
+            let index = prepared.params.iter().zip(variant.params.iter()).position(differs)?;
+            let param = u32::from(variant.params[index]) << PARAM_SHIFT | (index as u32) << PARAM_INDEX_SHIFT;
+            flags = [NOT_PARAM | param, ONLY_PARAM | param];
+        }
+        let plan = Self::with(direction, prepared, verify, flags[0], &answer)?;
+        if matches!(plan, Attempt::Done(_)) && direction == Direction::Compress && fallbacks.next().is_some() {
+            let reason = format!("{} has no kernels that try several levels", prepared.entry.name);
+            return Some(Attempt::Unsupported(reason.into()));
+        }
+        match (plan, variant.map(|variant| Self::with(direction, &variant, verify, flags[1], &answer))) {
+            (Attempt::Done(plan), Some(Some(Attempt::Done(variant)))) => {
+                Some(Attempt::Done(Self { variant: Some(Box::new(variant)), ..plan }))
+            }
+            (Attempt::Done(_), Some(Some(unsupported))) => Some(unsupported),
+            (plan, _) => Some(plan),
+        }
     }
 
     /// A plan of the codec's answers for each fold. `None` if such chunks are stored.
@@ -123,11 +169,13 @@ impl GpuPlan {
         direction: Direction,
         prepared: &Prepared,
         verify: Verify,
+        flags: u32,
         answer: impl Fn(&Prepared) -> (Answer, Option<Box<gpu::Region>>),
     ) -> Option<Attempt<Self>> {
         let second = prepared.otherwise();
         let flag = |is_set, flag| if is_set { flag } else { 0 };
-        let common = flag(prepared.is_swapped(), SWAP_BYTES) | flag(verify == Verify::Structure, SKIP_CHECKSUM);
+        let common =
+            flags | flag(prepared.is_swapped(), SWAP_BYTES) | flag(verify == Verify::Structure, SKIP_CHECKSUM);
         let of_fold = |prepared: &Prepared, own: u32, fold: Fold| {
             let flags = common | if second.is_some() { own | (fold as u32) << FOLD_SHIFT } else { 0 };
             let (answer, region) = answer(prepared);
@@ -169,19 +217,16 @@ impl GpuPlan {
             _ => HeaderTemplate::new(&Prepared::stored(&prepared.array).header()),
         };
         let alignment = prepared.alignment();
-        Some(Attempt::Done(Self { direction, choice, first, second, stored, alignment }))
+        let slot_bytes = prepared.bound();
+        Some(Attempt::Done(Self { direction, choice, first, second, variant: None, slot_bytes, stored, alignment }))
     }
 
-    /// The plans of each fold.
-    fn folds(&self) -> impl Iterator<Item = &FoldPlan> {
-        std::iter::once(&self.first).chain(self.second.as_deref())
-    }
-
-    /// Minimum length of a valid frame. Decompression reads that many bytes whatever the frame's
-    /// length.
+    /// Minimum length of a slot. Decompression reads that many bytes whatever the frame's length.
+    /// No valid frame is shorter if all frames have the same fold and parameters.
     pub fn min_frame_bytes(&self) -> u64 {
         let of_fold = |fold: &FoldPlan| u64::from(fold.encoded.n_bytes) + fold.passes.table_bytes;
-        self.folds().fold(0, |most, fold| most.max(of_fold(fold)))
+        let of_folds = |plan: &Self| of_fold(&plan.first).max(plan.second.as_deref().map_or(0, of_fold));
+        of_folds(self).max(self.variant.as_deref().map_or(0, of_folds))
     }
 
     /// Binds the plan to a device and a batch of `n_chunks` chunks. `address` is the OR of all
@@ -196,8 +241,9 @@ impl GpuPlan {
         let choice = self.choice.as_ref().map(bind).transpose()?;
         let first = bind(&self.first.passes)?;
         let second = self.second.as_ref().map(|second| bind(&second.passes)).transpose()?.map(Box::new);
+        let variant = self.variant.as_ref().map(|variant| variant.launch(device, n_chunks, address)).transpose()?;
         // Below 2^31, because there are at least as many tiles.
-        Ok(Launch { plan: self, n_chunks: n_chunks as u32, choice, first, second })
+        Ok(Launch { plan: self, n_chunks: n_chunks as u32, choice, first, second, variant: variant.map(Box::new) })
     }
 }
 
@@ -284,6 +330,7 @@ pub struct Launch<'a> {
     choice: Option<ReadyPasses<'a>>,
     first: ReadyPasses<'a>,
     second: Option<Box<ReadyPasses<'a>>>,
+    variant: Option<Box<Launch<'a>>>,
 }
 
 /// Passes with their loaded kernels.
@@ -345,11 +392,30 @@ impl Launch<'_> {
         }
     }
 
-    /// Bytes of scratch memory that [`start`](Self::start) needs. Launches for different folds use
-    /// the same memory, one after the other.
-    pub fn scratch_bytes(&self) -> u64 {
+    /// Bytes of scratch memory of the passes. Launches for different folds and parameters use the
+    /// same memory, one after the other.
+    fn passes_bytes(&self) -> u64 {
         let second = self.second.as_ref().map_or(0, |second| second.scratch_bytes);
-        self.folds_bytes() + self.first.scratch_bytes.max(second)
+        let variant = self.variant.as_ref().map_or(0, |variant| variant.passes_bytes());
+        self.first.scratch_bytes.max(second).max(variant)
+    }
+
+    /// The parts of the scratch memory after that of the passes: lengths of the other frames of a
+    /// compression, and their slots.
+    fn others(&self) -> Option<[Range<u64>; 2]> {
+        if self.plan.direction == Direction::Decompress {
+            return None;
+        }
+        let variant = self.variant.as_ref()?;
+        let n_chunks = u64::from(self.n_chunks);
+        let lengths = (self.folds_bytes() + self.passes_bytes()).next_multiple_of(SCRATCH_ALIGNMENT);
+        let slots = (lengths + 8 * n_chunks).next_multiple_of(SCRATCH_ALIGNMENT);
+        Some([lengths..lengths + 8 * n_chunks, slots..slots + n_chunks * variant.plan.slot_bytes])
+    }
+
+    /// Bytes of scratch memory that [`start`](Self::start) needs.
+    pub fn scratch_bytes(&self) -> u64 {
+        self.others().map_or(self.folds_bytes() + self.passes_bytes(), |[_, slots]| slots.end)
     }
 
     /// Enqueues the passes on `stream`. `scratch` has [`scratch_bytes`](Self::scratch_bytes) at a
@@ -363,10 +429,48 @@ impl Launch<'_> {
     /// must live until the stream has completed the work; memory that is freed in the order of the
     /// same stream does.
     pub unsafe fn start(&self, stream: &Stream, memory: &LaunchMemory, scratch: DeviceSlice) -> Result<()> {
-        let GpuPlan { direction, first, second, stored, .. } = self.plan;
         let folds = if self.choice.is_some() { scratch.address() } else { 0 };
-        let scratch = scratch.slice(self.folds_bytes()..self.scratch_bytes())?;
-        let choice = self.choice.as_ref().map(|ready| (ready, first));
+        let passes = scratch.slice(self.folds_bytes()..self.folds_bytes() + self.passes_bytes())?;
+        // SAFETY: by this function's contract. The parts of the scratch memory do not overlap.
+        unsafe { self.enqueue(stream, memory, passes, folds, self.choice.as_ref())? };
+        let Some(variant) = &self.variant else { return Ok(()) };
+        let Some([lengths, slots]) = self.others() else {
+            // SAFETY: as above.
+            return unsafe { variant.enqueue(stream, memory, passes, folds, None) };
+        };
+        let slot_bytes = variant.plan.slot_bytes;
+        let other = LaunchMemory {
+            frames: scratch.slice(slots)?,
+            frame_stride: slot_bytes,
+            slot_bytes,
+            frame_bytes: scratch.slice(lengths)?,
+            ..*memory
+        };
+        // SAFETY: as above. Both kinds of frames have slots of at least their bounds.
+        unsafe {
+            variant.enqueue(stream, &other, passes, folds, None)?;
+            packing::take_shorter(stream, memory, &other, self.n_chunks)
+        }
+    }
+
+    /// Enqueues the passes, without the variant's. `choice` is the pass that writes the chunks'
+    /// folds, if they are not written yet.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    ///
+    /// # Safety
+    /// As [`start`](Self::start); `scratch` has [`passes_bytes`](Self::passes_bytes).
+    unsafe fn enqueue(
+        &self,
+        stream: &Stream,
+        memory: &LaunchMemory,
+        scratch: DeviceSlice,
+        folds: u64,
+        choice: Option<&ReadyPasses>,
+    ) -> Result<()> {
+        let GpuPlan { direction, first, second, stored, .. } = self.plan;
+        let choice = choice.map(|ready| (ready, first));
         let second = self.second.as_deref().zip(second.as_deref());
         for (ready, fold) in choice.into_iter().chain([(&self.first, first)]).chain(second) {
             let FoldPlan { encoded, flags, region, .. } = fold;

@@ -3,6 +3,7 @@
 
 use crate::frame::FRAME_ALIGNMENT;
 use crate::kernels;
+use crate::launch::LaunchMemory;
 use gridz_codecs::error::{Error, Result};
 use gridz_cuda::{DeviceSlice, Grid, KernelStruct, Stream};
 
@@ -16,6 +17,20 @@ gridz_codecs::kernel_struct! {
         offsets: u64,
         frame_bytes: u64,
         lengths: u64,
+        n_frames: u32,
+        pieces: u32,
+    }
+}
+
+gridz_codecs::kernel_struct! {
+    /// `ShorterArgs` in `kernels/packing/packing.cu`.
+    struct ShorterArgs, size 56 {
+        slots: u64,
+        slot_stride: u64,
+        frame_bytes: u64,
+        others: u64,
+        other_stride: u64,
+        other_bytes: u64,
         n_frames: u32,
         pieces: u32,
     }
@@ -85,15 +100,7 @@ impl Packing<'_> {
     /// As [`pack`](Self::pack).
     unsafe fn start(&self, stream: &Stream, kernel: &'static str, grid: Option<Grid>) -> Result<()> {
         debug_assert!(self.slot_stride.is_multiple_of(FRAME_ALIGNMENT));
-        let pieces = self.slot_stride.div_ceil(PIECE_BYTES).max(1);
-        let too_many = || {
-            let Self { n_frames, slot_stride, .. } = self;
-            Error::unsupported(format!(
-                "{n_frames} frames with a frame_stride of {slot_stride} exceed the limit of one launch, {MAX_CTAS} \
-                 pieces of {PIECE_BYTES} bytes; use fewer frames or a smaller stride"
-            ))
-        };
-        let ctas = self.n_frames.checked_mul(pieces).filter(|&n| n <= MAX_CTAS).ok_or_else(too_many)?;
+        let (pieces, copying) = grid_of_copies(self.n_frames, self.slot_stride)?;
         let args = PackingArgs {
             slots: self.slots.address(),
             slot_stride: self.slot_stride,
@@ -103,11 +110,61 @@ impl Packing<'_> {
             frame_bytes: self.frame_bytes.address(),
             lengths: self.lengths.map_or(0, |lengths| lengths.address()),
             n_frames: self.n_frames as u32,
-            pieces: pieces as u32,
+            pieces,
         };
-        let grid = grid.unwrap_or(Grid { ctas: ctas as u32, threads: COPY_THREADS, shared_bytes: 0 });
+        let grid = grid.unwrap_or(copying);
         let function = stream.device().module(kernels::find("packing")?)?.function(kernel)?;
         // SAFETY: the kernel accesses only this memory, which is valid by this function's contract.
         unsafe { function.launch(grid, stream, args.as_bytes()) }
     }
+}
+
+/// Pieces of a slot, and the grid of a kernel in which one CTA copies one piece.
+///
+/// # Errors
+/// `UnsupportedJob` for too many frames.
+fn grid_of_copies(n_frames: u64, stride: u64) -> Result<(u32, Grid)> {
+    let pieces = stride.div_ceil(PIECE_BYTES).max(1);
+    let ctas = n_frames.checked_mul(pieces).filter(|&n| n <= MAX_CTAS).ok_or_else(|| {
+        Error::unsupported(format!(
+            "{n_frames} frames with a frame_stride of {stride} exceed the limit of one launch, {MAX_CTAS} pieces of \
+             {PIECE_BYTES} bytes; use fewer frames or a smaller stride"
+        ))
+    })?;
+    Ok((pieces as u32, Grid { ctas: ctas as u32, threads: COPY_THREADS, shared_bytes: 0 }))
+}
+
+/// Replaces each frame by the other frame of the same chunk if that is shorter.
+///
+/// # Errors
+/// `UnsupportedJob` for too many frames, `Device`.
+///
+/// # Safety
+/// All memory of frames must have the required length, and live until the stream has completed the
+/// work.
+pub unsafe fn take_shorter(
+    stream: &Stream,
+    frames: &LaunchMemory,
+    others: &LaunchMemory,
+    n_frames: u32,
+) -> Result<()> {
+    let (pieces, copying) = grid_of_copies(n_frames.into(), others.slot_bytes)?;
+    let args = ShorterArgs {
+        slots: frames.frames.address(),
+        slot_stride: frames.frame_stride,
+        frame_bytes: frames.frame_bytes.address(),
+        others: others.frames.address(),
+        other_stride: others.frame_stride,
+        other_bytes: others.frame_bytes.address(),
+        n_frames,
+        pieces,
+    };
+    let of_lengths = Grid { ctas: n_frames.div_ceil(COPY_THREADS), threads: COPY_THREADS, shared_bytes: 0 };
+    let module = stream.device().module(kernels::find("packing")?)?;
+    for (name, grid) in [("packing_take_shorter", copying), ("packing_take_lengths", of_lengths)] {
+        let function = module.function(name)?;
+        // SAFETY: the kernel accesses only this memory, which is valid by this function's contract.
+        unsafe { function.launch(grid, stream, args.as_bytes())? };
+    }
+    Ok(())
 }

@@ -26,12 +26,16 @@ pub struct Prepared {
     pub(super) layout: CodecState,
     /// The other way to fold these arrays, which the data may suit better.
     other: Option<Folded>,
-    /// Levels that a writer tries in addition to the requested one.
-    fallback_levels: &'static [u16],
+    /// Other parameters that frames of the same request may have.
+    sibling: Option<Params>,
+    /// The request, and the levels that a writer tries in addition to the requested one.
+    fallbacks: (EncodeParams, &'static [u16]),
     /// Maximum size in bytes of a frame while it is being compressed, rounded up to a multiple of
     /// [`FRAME_ALIGNMENT`]: the size of a kernel's destination.
     bound: u64,
 }
+
+const NO_FALLBACKS: (EncodeParams, &[u16]) = (EncodeParams::lossless(0), &[]);
 
 /// A way to fold an array.
 #[derive(Clone, Copy)]
@@ -55,7 +59,7 @@ impl Prepared {
             Decision::Refuse(error) => return Err(error),
         };
         if prepared.entry.id == entry.id {
-            prepared.fallback_levels = entry.codec.fallback_levels(encode_params.level);
+            prepared.fallbacks = (*encode_params, entry.codec.fallback_levels(encode_params.level));
             let bounds = prepared.fallbacks().map(|fallback| fallback.bound);
             prepared.bound = bounds.fold(prepared.bound, u64::max);
         }
@@ -68,13 +72,18 @@ impl Prepared {
     /// Other ways to compress such arrays, which may give shorter frames. A way whose codec does
     /// not support the array is left out.
     pub(super) fn fallbacks(&self) -> impl Iterator<Item = Self> {
-        let Self { array, entry, fallback_levels, .. } = *self;
-        fallback_levels.iter().filter_map(move |&level| {
-            match entry.codec.plan(&array, &EncodeParams::lossless(level)) {
-                Decision::Take(plan) => Some(Self::planned(&array, entry, &plan)),
-                Decision::Store | Decision::Refuse(_) => None,
-            }
+        let Self { array, entry, fallbacks: (request, levels), .. } = *self;
+        levels.iter().filter_map(move |&level| match entry.codec.plan(&array, &request.at_level(level)) {
+            Decision::Take(plan) => Some(Self::planned(&array, entry, &plan)),
+            Decision::Store | Decision::Refuse(_) => None,
         })
+    }
+
+    /// The same with the other parameters that frames of the same request may have.
+    pub(super) fn sibling(&self) -> Option<Self> {
+        let params = self.sibling?;
+        let layout = self.entry.codec.layout(self.array.dtype(), &self.shape, &params).ok()?;
+        Some(Self { params, layout, ..*self }.with_variants())
     }
 
     /// Prepares to store arrays like `array`. Every array can be stored.
@@ -89,12 +98,12 @@ impl Prepared {
         let bound = stored_bytes(array).max(header_bytes(array.shape().rank(), params.len()) as u64 + bound);
         // `new` refuses a bound that is too large.
         let bound = bound.checked_next_multiple_of(FRAME_ALIGNMENT).unwrap_or(bound);
-        Self { array: *array, entry, fold, params, shape, layout, other: None, fallback_levels: &[], bound }
-            .with_other()
+        let (other, sibling, fallbacks) = (None, None, NO_FALLBACKS);
+        Self { array: *array, entry, fold, params, shape, layout, other, sibling, fallbacks, bound }.with_variants()
     }
 
     /// Prepares to read frames that differ from that of `header` only by their payload. With
-    /// [`with_other`](Self::with_other), they may have another fold.
+    /// [`with_variants`](Self::with_variants), they may be any frames of the same request.
     ///
     /// # Errors
     /// `UnsupportedFormat` for an unknown codec, `Corrupt` for a frame that no encoder writes.
@@ -113,12 +122,13 @@ impl Prepared {
         // The codec refuses parameters that are not its own.
         let layout = entry.codec.layout(array.dtype(), &shape, header.params)?;
         let params = Params::new(header.params);
+        let (other, sibling, fallbacks) = (None, None, NO_FALLBACKS);
         // The bound is not needed for decoding.
-        Ok(Self { array, entry, fold, params, shape, layout, other: None, fallback_levels: &[], bound: 0 })
+        Ok(Self { array, entry, fold, params, shape, layout, other, sibling, fallbacks, bound: 0 })
     }
 
-    /// Adds the other fold that such frames may have.
-    pub(super) fn with_other(self) -> Self {
+    /// Adds the other fold and the other parameters that frames of the same request may have.
+    pub(super) fn with_variants(self) -> Self {
         let Self { array, entry, fold, params, .. } = &self;
         let other = entry.codec.alternative_fold(array.shape()).and_then(|alternative| {
             let fold = match *fold {
@@ -131,7 +141,7 @@ impl Prepared {
             let layout = entry.codec.layout(array.dtype(), &shape, params).ok()?;
             Some(Folded { fold, shape, layout })
         });
-        Self { other, ..self }
+        Self { other, sibling: entry.codec.sibling_params(params), ..self }
     }
 
     /// The same with the other fold, if there are two.

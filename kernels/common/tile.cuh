@@ -34,12 +34,18 @@ struct DecompressTile {
           payload(frame + args.encoded.n_bytes), n_bytes(frame_bytes - args.encoded.n_bytes),
           array(static_cast<char*>(args.dst) + chunk * args.dst_stride) {}
 
-    // False if another launch decompresses the frame, because it has another fold. Called before
-    // everything else.
+    // False if another launch decompresses the frame, because it has another fold or other
+    // parameters. Called before everything else.
     __device__ __forceinline__ bool is_mine() const {
-        if (likely(!(args.flags & (kOnlyFold | kNotFold)))) return true;
-        const u32 fold = reinterpret_cast<const u32*>(frame)[2] >> 16 & 0xff;
-        return (fold == args.flags >> kFoldShift) == ((args.flags & kOnlyFold) != 0);
+        const u32 flags = args.flags;
+        if (likely(!(flags & (kOnlyFold | kNotFold | kOnlyParam | kNotParam)))) return true;
+        const unsigned char* const header = reinterpret_cast<const unsigned char*>(frame);
+        constexpr u32 kFoldAt = 10, kExtentsAt = 40;
+        if (flags & (kOnlyFold | kNotFold) && (header[kFoldAt] == fold_of(flags)) != ((flags & kOnlyFold) != 0)) return false;
+        if (!(flags & (kOnlyParam | kNotParam))) return true;
+        // The rank is that of the launch: the frame may be damaged.
+        const u32 rank = args.encoded.words[2] >> 8 & 0xff, param = kExtentsAt + 8 * rank + (flags >> kParamIndexShift);
+        return (header[param] == (flags >> kParamShift & 0xff)) == ((flags & kOnlyParam) != 0);
     }
 
     // Returns a damage code if the `have` bytes are not exactly the `need` bytes required,

@@ -31,9 +31,13 @@ enum Flags : u32 {
     kSkipChecksum = 2,  // do not compare the payload's checksum
     kOnlyFold = 4,      // only chunks with the fold of the flags; another launch has the rest
     kNotFold = 8,       // only chunks with any other fold
+    kOnlyParam = 16,    // only frames with a byte of parameters as in the flags; another launch has the rest
+    kNotParam = 32,     // only frames with any other byte there
 };
-// The number of a fold, as in a header, is in the flags from this bit on.
-constexpr u32 kFoldShift = 8;
+// The number of a fold, as in a header, is in the flags from this bit on, and from the next ones a
+// byte of parameters and its index.
+constexpr u32 kFoldShift = 8, kParamShift = 16, kParamIndexShift = 24;
+__device__ __forceinline__ u32 fold_of(u32 flags) { return flags >> kFoldShift & 0xff; }
 
 // Outcome of a frame; the codes of gridz_status.
 enum Status : s32 { kOk = 0, kCorrupt = 200, kTruncated = 201, kUnsupportedFormat = 202 };
@@ -66,7 +70,7 @@ struct CompressArgs {
 // True if a chunk has the other one of two folds, which is another launch.
 template <typename Own>
 __device__ __forceinline__ bool has_other_fold(const CompressArgs<Own>& args, u32 chunk) {
-    return args.flags & kOnlyFold && args.folds[chunk] != args.flags >> kFoldShift;
+    return args.flags & kOnlyFold && args.folds[chunk] != fold_of(args.flags);
 }
 
 template <typename Own>

@@ -1,6 +1,8 @@
 // Copies frames between their slots and a packed buffer. In the packed buffer, each frame begins at
 // the end of the previous one, rounded up to a multiple of 16; zeros fill the gap. One CTA computes
 // the offsets; then each CTA copies a piece of a frame. Memory bandwidth limits the copies.
+//
+// Also chooses the shorter one of two frames of each chunk.
 
 #include "../common/types.cuh"
 #include "../common/warp.cuh"
@@ -19,6 +21,19 @@ struct PackingArgs {
     u32 pieces;  // per slot
 };
 static_assert(sizeof(PackingArgs) == 64, "src/packing.rs has the same struct");
+
+// Slots of frames, and of other frames of the same chunks. Pointers and strides are as above.
+struct ShorterArgs {
+    void* slots;
+    u64 slot_stride;
+    u64* frame_bytes;
+    const void* others;
+    u64 other_stride;
+    const u64* other_bytes;
+    u32 n_frames;
+    u32 pieces;  // per slot of the other frames
+};
+static_assert(sizeof(ShorterArgs) == 56, "src/packing.rs has the same struct");
 
 constexpr u32 kPlaceThreads = 1024;
 constexpr u32 kCopyThreads = 256;
@@ -64,8 +79,8 @@ struct Piece {
     u32 frame;
     u64 begin;
 
-    __device__ __forceinline__ explicit Piece(const PackingArgs& args)
-        : frame(blockIdx.x / args.pieces), begin(static_cast<u64>(blockIdx.x % args.pieces) * kPieceBytes) {}
+    // `pieces`: per slot.
+    __device__ __forceinline__ explicit Piece(u32 pieces) : frame(blockIdx.x / pieces), begin(static_cast<u64>(blockIdx.x % pieces) * kPieceBytes) {}
 
     // Copies the piece of a frame of `n_bytes` bytes, and writes zeros up to a multiple of 16.
     __device__ __forceinline__ void copy(const char* from, char* to, u64 n_bytes) const {
@@ -99,7 +114,7 @@ struct Piece {
 // Copies frames from the slots to the offsets that packing_place has computed. Skips a frame that
 // does not fit; the caller detects this from the end of the last frame in `offsets`.
 extern "C" __global__ void __launch_bounds__(kCopyThreads) packing_pack(const __grid_constant__ PackingArgs args) {
-    const Piece piece(args);
+    const Piece piece(args.pieces);
     const u64 n_bytes = length_of(args, piece.frame), offset = args.offsets[piece.frame];
     if (piece.begin >= n_bytes || offset + padded(n_bytes) > args.packed_bytes) return;
     piece.copy(static_cast<const char*>(args.slots) + piece.frame * args.slot_stride, static_cast<char*>(args.packed) + offset, n_bytes);
@@ -108,10 +123,25 @@ extern "C" __global__ void __launch_bounds__(kCopyThreads) packing_pack(const __
 // Copies frames from the packed buffer to the slots. Offsets and lengths are untrusted: a frame
 // outside of the buffer gets length 0.
 extern "C" __global__ void __launch_bounds__(kCopyThreads) packing_unpack(const __grid_constant__ PackingArgs args) {
-    const Piece piece(args);
+    const Piece piece(args.pieces);
     const u64 n_bytes = length_of(args, piece.frame), offset = args.offsets[piece.frame];
     const bool is_inside = offset % kUnitBytes == 0 && offset <= args.packed_bytes && padded(n_bytes) <= args.packed_bytes - offset;
     if (piece.begin == 0 && threadIdx.x == 0) args.lengths[piece.frame] = is_inside ? n_bytes : 0;
     if (!is_inside || piece.begin >= n_bytes) return;
     piece.copy(static_cast<const char*>(args.packed) + offset, static_cast<char*>(args.slots) + piece.frame * args.slot_stride, n_bytes);
+}
+
+// Copies the other frame of each chunk over its frame if it is shorter. packing_take_lengths
+// follows: until then, other CTAs compare the lengths.
+extern "C" __global__ void __launch_bounds__(kCopyThreads) packing_take_shorter(const __grid_constant__ ShorterArgs args) {
+    const Piece piece(args.pieces);
+    const u64 n_bytes = args.other_bytes[piece.frame];
+    if (n_bytes >= args.frame_bytes[piece.frame] || piece.begin >= n_bytes) return;
+    piece.copy(static_cast<const char*>(args.others) + piece.frame * args.other_stride, static_cast<char*>(args.slots) + piece.frame * args.slot_stride, n_bytes);
+}
+
+// Stores the lengths of the shorter frames.
+extern "C" __global__ void __launch_bounds__(kCopyThreads) packing_take_lengths(const __grid_constant__ ShorterArgs args) {
+    const u32 frame = blockIdx.x * kCopyThreads + threadIdx.x;
+    if (frame < args.n_frames) args.frame_bytes[frame] = min(args.frame_bytes[frame], args.other_bytes[frame]);
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use gridz::{Array, ByteOrder, DType, Shape};
 use serde_json::Value;
@@ -39,6 +40,34 @@ pub fn arrays(data: &Path) -> Vec<Real> {
         }
     }
     arrays
+}
+
+/// The arrays of floats in the folders `data`, `data2` and `data3` of the reference data.
+pub fn floats(shared: &Path) -> Vec<Real> {
+    let mut floats = arrays(&shared.join("data"));
+    for folder in ["data2", "data3"].map(|name| shared.join(name)) {
+        let manifest: Value =
+            serde_json::from_str(&fs::read_to_string(folder.join("MANIFEST.json")).unwrap()).unwrap();
+        for entry in manifest["entries"].as_array().unwrap() {
+            let dtype = match entry["dtype"].as_str().unwrap() {
+                "float16" => DType::F16,
+                "<f4" | "float32" => DType::F32,
+                "<f8" | "float64" => DType::F64,
+                "complex64" => DType::C64,
+                "complex128" => DType::C128,
+                _ => continue,
+            };
+            let file = entry["file"].as_str().unwrap();
+            let unpacked = Command::new("gzip").arg("-dc").arg(folder.join(file)).output().unwrap();
+            assert!(unpacked.status.success(), "{file}");
+            let extents: Vec<u64> = serde_json::from_value(entry["shape"].clone()).unwrap();
+            let array = Array::new(dtype, ByteOrder::Little, Shape::new(&extents).unwrap()).unwrap();
+            assert_eq!(unpacked.stdout.len() as u64, array.n_bytes(), "{file}");
+            floats.push(Real { file: file.into(), array, bytes: unpacked.stdout });
+        }
+    }
+    floats.retain(|real| real.array.dtype() != DType::I32);
+    floats
 }
 
 fn read(data: &Path, file: &str, dtype: &str, extents: Option<&[u64]>, sha: &Value) -> Real {

@@ -1,11 +1,12 @@
-//! Batches whose chunks have different folds: each chunk gets the fold of the CPU, and all are
-//! decompressed, also regions of them.
+//! Batches whose chunks have different folds, or different blocks at level max of quant: each chunk
+//! gets those of the CPU, and all are decompressed, also regions of them.
 
 use gridz::{Array, ByteOrder, DType, Request, Verify};
 use gridz_codecs::codec::mode::Mode;
 
 use crate::arrays::array;
 use crate::batch::{Batch, Layout};
+use crate::common::generate::Input;
 use crate::common::{assert_same_bytes, decompress, specs_of_gpus};
 use crate::driver::{Memory, Stream};
 use crate::{cpu, has_gpu, n_cases};
@@ -51,6 +52,31 @@ fn fold(frame: &[u8]) -> u8 {
     frame[10]
 }
 
+/// The frames of a batch; `all` are the bytes of its slots.
+fn frames_of<'a>(batch: &Batch, all: &'a [u8]) -> Vec<&'a [u8]> {
+    let lengths = batch.read_lengths();
+    (0..batch.n_chunks).map(|i| &all[i * batch.slot..][..lengths[i] as usize]).collect()
+}
+
+/// Decompresses a region of each chunk of a batch.
+fn check_regions(stream: &Stream, batch: &Batch, frames: &[&[u8]], what: &str) {
+    let (array, n_chunks) = (&batch.array, batch.n_chunks);
+    let extents = array.shape().extents();
+    let start: Vec<u64> = extents.iter().map(|&n| n / 3).collect();
+    let count: Vec<u64> = extents.iter().zip(&start).map(|(&n, &start)| (n - start).min(n / 2 + 1)).collect();
+    let n_bytes = count.iter().product::<u64>() as usize * array.element_size() as usize;
+    let dst = Memory::new(stream, n_chunks * n_bytes, 0);
+    batch.submit_region(&start, &count, &dst, n_bytes, 0);
+    let regions = dst.read_all();
+    assert_eq!(batch.read_statuses(), vec![0; n_chunks], "{what}");
+    for (frame, region) in frames.iter().zip(regions.chunks_exact(n_bytes)) {
+        let mut expected = vec![0; n_bytes];
+        let part = gridz::Part::Region { start: &start, count: &count };
+        gridz::decompress(*frame, part, &mut expected[..], Verify::Checksum, &cpu()).unwrap();
+        assert_same_bytes(region, &expected, what);
+    }
+}
+
 #[test]
 fn chunks_of_a_batch_have_different_folds() {
     if !has_gpu("chunks_of_a_batch_have_different_folds") {
@@ -79,27 +105,62 @@ fn chunks_of_a_batch_have_different_folds() {
         let what = format!("{spec:?} {dtype:?} {extents:?}");
         let batch = Batch::new(&stream, array, spec, layout);
         batch.check(&chunks, &what);
-        let (all, lengths) = (batch.frames.read_all(), batch.read_lengths());
-        let frames: Vec<&[u8]> = (0..n_chunks).map(|i| &all[i * batch.slot..][..lengths[i] as usize]).collect();
+        let all = batch.frames.read_all();
+        let frames = frames_of(&batch, &all);
         for frame in &frames {
             assert_eq!(decompress(frame, &cpu()).unwrap().len() as u64, array.n_bytes());
             *folds.entry((spec.to_string(), fold(frame))).or_default() += 1;
         }
 
-        let start: Vec<u64> = extents.iter().map(|&n| n / 3).collect();
-        let count: Vec<u64> = extents.iter().zip(&start).map(|(&n, &start)| (n - start).min(n / 2 + 1)).collect();
-        let n_bytes = count.iter().product::<u64>() as usize * array.element_size() as usize;
-        let dst = Memory::new(&stream, n_chunks * n_bytes, 0);
-        batch.submit_region(&start, &count, &dst, n_bytes, 0);
-        let regions = dst.read_all();
-        assert_eq!(batch.read_statuses(), vec![0; n_chunks], "{what}");
-        for (frame, region) in frames.iter().zip(regions.chunks_exact(n_bytes)) {
-            let mut expected = vec![0; n_bytes];
-            let part = gridz::Part::Region { start: &start, count: &count };
-            gridz::decompress(*frame, part, &mut expected[..], Verify::Checksum, &cpu()).unwrap();
-            assert_same_bytes(region, &expected, &what);
-        }
+        check_regions(&stream, &batch, &frames, &what);
     }
     println!("frames by request and fold: {folds:?}");
     assert_eq!(folds.len(), n_specs * 3, "{folds:?}");
+}
+
+/// The kind of a quant frame's blocks; 0 if it is stored.
+fn kind_of(frame: &[u8]) -> u8 {
+    if frame[5] == 3 { frame[43 + 8 * usize::from(frame[9])] & 3 } else { 0 }
+}
+
+#[test]
+fn chunks_of_a_batch_at_level_max_have_different_blocks() {
+    const GENERATORS: [&str; 6] = ["field", "cubic", "field_noise", "field_over_time", "random", "field_gaps"];
+    const EXTENTS: [&[u64]; 5] = [&[9, 40, 70], &[7, 5, 12, 26], &[3, 5000], &[100, 60, 3], &[20_000]];
+    if !has_gpu("chunks_of_a_batch_at_level_max_have_different_blocks") {
+        return;
+    }
+    let stream = Stream::new();
+    let (mut kinds, mut n_mixed) = ([0; 4], 0);
+    let types = [DType::F32, DType::F64, DType::I16, DType::C64];
+    let n = n_cases(20).max(10) as usize;
+    for case in 0..n {
+        let bound = ["rel=1e-3", "abs=0.01", "rel=1e-5,fill=-999", "abs=2"][case % 4];
+        let spec: Request = format!("quant,level=max,{bound}").parse().unwrap();
+        let (dtype, extents) = (types[case / 2 % types.len()], EXTENTS[case % EXTENTS.len()]);
+        let n_chunks = 2 + case % 5;
+        let inputs = (0..n_chunks).map(|i| {
+            let generator = GENERATORS[(case + i) % GENERATORS.len()];
+            Input {
+                big_endian: case % 3 == 0,
+                seed: (case * 7 + i) as u64,
+                ..Input::new(generator, dtype, extents)
+            }
+        });
+        let inputs: Vec<Input> = inputs.collect();
+        let layout = Layout { n_chunks, shift: 0, gap: case % 3, slot_gap: case % 2, has_workspace: case % 2 == 0 };
+        let (array, what) = (inputs[0].array(), format!("{spec:?} {inputs:?}"));
+        let chunks: Vec<Vec<u8>> = inputs.iter().map(Input::bytes).collect();
+        let batch = Batch::new(&stream, array, &spec, layout);
+        batch.check(&chunks, &what);
+        let all = batch.frames.read_all();
+        let frames = frames_of(&batch, &all);
+        check_regions(&stream, &batch, &frames, &what);
+        let mut found = [0; 4];
+        frames.iter().for_each(|frame| found[usize::from(kind_of(frame))] += 1);
+        n_mixed += usize::from(found[1] > 0 && found[3] > 0);
+        kinds.iter_mut().zip(found).for_each(|(all, found)| *all += found);
+    }
+    println!("frames by kind of blocks: {kinds:?}, both kinds in {n_mixed} of {n} batches");
+    assert!(kinds[2] == 0 && kinds[1] >= n && kinds[3] >= n && 4 * n_mixed >= n, "{kinds:?} {n_mixed}");
 }

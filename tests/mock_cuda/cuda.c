@@ -353,7 +353,8 @@ CUresult cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t
                  : strncmp(name, "zfp_", 4) == 0     ? 152
                                                      : 32;
     int is_region = strstr(name, "_region") != NULL;
-    *n_bytes = strncmp(name, "packing_", 8) == 0 ? 64
+    *n_bytes = strncmp(name, "packing_take_", 13) == 0 ? 56
+               : strncmp(name, "packing_", 8) == 0 ? 64
                : strncmp(name, "sparse_", 7) == 0 ? 104
                : is_region || strstr(name, "_decompress") != NULL ? 2232 + own + (is_region ? 1200 : 0)
                : is_known(name) && strncmp(name, "selftest", 8) != 0 ? 2224 + own

@@ -17,7 +17,7 @@ PARTS = {"complex64": "float32", "complex128": "float64"}
 FLOATS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 ABS, REL, PWREL = 1, 2, 5
 RAW, CONST = 0x8000, 0x8001
-FAST, DENSE, MAX = 0, 2, 3
+FAST, DENSE_FOR_MAX, DENSE, MAX = 0, 1, 2, 3
 """Levels."""
 SIZES = {FAST: 12, DENSE: 16, MAX: 16}
 """Logarithms of the block sizes."""
@@ -32,7 +32,9 @@ def decode(dtype, extents, parameters, payload):
     check(len(parameters) >= 12, "parameters")
     log2, log2_unit, mode, level, value = struct.unpack("<4Bd", parameters[:12])
     level, code = level & 3, level >> 2
-    known(level in SIZES, "parameters")
+    if level == DENSE_FOR_MAX:
+        known(log2 != SIZES[FAST], "parameters")
+        level = DENSE
     check(log2 == SIZES[level] and 2 <= log2_unit <= 4, "size of blocks or units")
     check(mode in (ABS, REL) or mode == PWREL and dtype in FLOATS, "mode")
     check(0 < value < (1 if mode == PWREL else math.inf), "value")

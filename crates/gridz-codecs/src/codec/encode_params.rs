@@ -47,7 +47,7 @@ pub struct EncodeParams {
 
 impl EncodeParams {
     /// Lossless, at a level.
-    pub fn lossless(level: u16) -> Self {
+    pub const fn lossless(level: u16) -> Self {
         Self {
             mode: Mode::Lossless,
             value: 0.0,
@@ -55,5 +55,10 @@ impl EncodeParams {
             codec_params: [0.0; MAX_CODEC_PARAMS],
             missing: Missing::NONE,
         }
+    }
+
+    /// The same at another level.
+    pub fn at_level(self, level: u16) -> Self {
+        Self { level, ..self }
     }
 }

@@ -288,11 +288,16 @@ pub trait Codec: Sync {
     /// must allow them.
     fn plan(&self, array: &Array, encode_params: &EncodeParams) -> Decision;
 
-    /// Lower levels to try in addition to this one, the highest first: the engine encodes a chunk at
-    /// each of them, too, and keeps the shortest frame. For lossless codecs only. Kernels write at
-    /// the requested level only, so a level that has kernels has no such levels.
+    /// Levels to try in addition to this one, the highest first: the engine encodes a chunk at each
+    /// of them, too, and keeps the shortest frame. Requests cannot have levels that the codec's
+    /// registry entry does not list. A level that has kernels has at most one such level.
     fn fallback_levels(&self, _level: u16) -> &'static [u16] {
         &[]
+    }
+
+    /// The other parameters that frames of the same request may have, for a codec with kernels.
+    fn sibling_params(&self, _params: &[u8]) -> Option<Params> {
+        None
     }
 
     /// The state that decoding needs for arrays of this type and folded shape, whose frame has

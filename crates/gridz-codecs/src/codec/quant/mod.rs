@@ -21,7 +21,7 @@ use std::marker::PhantomData;
 use crate::codec::fold_choice::{self, FoldChoice, Samples, ToNumbers, Words};
 use crate::codec::mode::Mode;
 use crate::codec::{
-    BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, Promise, not_written,
+    BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Params, Plan, Promise, not_written,
     unknown_params,
 };
 use crate::cpu::float::Ieee;
@@ -96,7 +96,9 @@ impl Codec for Quant {
                 Ok(asked) => asked,
                 Err(error) => return Decision::Refuse(error),
             };
-            if let Some(chunk) = Chunk::new(dtype, &shape, asked) {
+            // Both kinds of frames of a request for max have the same unit.
+            let sibling_fits = asked.sibling().is_none_or(|sibling| Chunk::new(dtype, &shape, sibling).is_some());
+            if let Some(chunk) = Chunk::new(dtype, &shape, asked).filter(|_| sibling_fits) {
                 let (mut bound, params) = (chunk.layout.payload_bound(), asked.to_params());
                 if let Some(other) = other_shape.as_ref().and_then(|shape| Chunk::new(dtype, shape, asked)) {
                     bound = bound.max(other.layout.payload_bound());
@@ -108,6 +110,14 @@ impl Codec for Quant {
             "quant: a chunk of {} bytes could have a payload of 64 GiB or more; choose smaller chunks",
             array.n_bytes()
         ))
+    }
+
+    fn fallback_levels(&self, level: u16) -> &'static [u16] {
+        params::fallback_levels(level)
+    }
+
+    fn sibling_params(&self, params: &[u8]) -> Option<Params> {
+        Asked::sibling_params(params)
     }
 
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {

@@ -29,23 +29,13 @@ pub enum QuantLevel {
 }
 
 impl QuantLevel {
-    const ALL: [Self; 3] = [Self::Fast, Self::Dense, Self::Max];
-
-    /// The level with this number of a request; other numbers are rejected earlier.
+    /// The level with this number of a request, or of [`fallback_levels`]; other numbers are
+    /// rejected earlier.
     fn of(number: u16) -> Self {
         match number {
-            2 => Self::Dense,
-            3 => Self::Max,
+            2 | DENSE_FOR_MAX => Self::Dense,
+            MAX => Self::Max,
             _ => Self::Fast,
-        }
-    }
-
-    /// The id in a frame.
-    fn id(self) -> u8 {
-        match self {
-            Self::Fast => 0,
-            Self::Dense => 2,
-            Self::Max => 3,
         }
     }
 
@@ -67,12 +57,28 @@ impl QuantLevel {
     }
 }
 
+/// The number of level max in a request.
+const MAX: u16 = 3;
+/// A level that no request has: blocks of level dense, in the frame of a request for max.
+const DENSE_FOR_MAX: u16 = 4;
+
+/// The levels to try in addition to that of a request. Blocks of level max have tables and weights
+/// that small blocks do not repay, and rows that smooth data does not suit.
+pub fn fallback_levels(level: u16) -> &'static [u16] {
+    if level == MAX { &[DENSE_FOR_MAX] } else { &[] }
+}
+
 /// Base-2 logarithms of units that the format allows. Blocks begin at multiples of a unit.
 pub const LOG2_UNITS: std::ops::RangeInclusive<u8> = 2..=4;
 /// Byte offset of the level; the code of the missing elements is in its upper bits.
 const AT_LEVEL: usize = 3;
 /// Bits of the level in that byte.
 const LEVEL_BITS: u32 = 2;
+/// The levels by their ids in these bits, and whether the request was for max.
+const LEVELS: [(QuantLevel, bool); 1 << LEVEL_BITS] =
+    [(QuantLevel::Fast, false), (QuantLevel::Dense, true), (QuantLevel::Dense, false), (QuantLevel::Max, true)];
+/// The bit that differs between the ids of both kinds of frames of a request for max.
+const KIND_AT_MAX: u8 = 2;
 /// Bytes before the missing elements.
 const FIXED_BYTES: usize = 12;
 
@@ -89,6 +95,9 @@ pub struct Asked {
     pub log2_unit: u8,
     /// How blocks are coded.
     pub level: QuantLevel,
+    /// True if the request was for level max. Its frames have blocks of level dense if that makes
+    /// them shorter.
+    pub is_for_max: bool,
 }
 
 impl Asked {
@@ -104,13 +113,37 @@ impl Asked {
             missing,
             log2_unit,
             level: QuantLevel::of(encode_params.level),
+            is_for_max: encode_params.level >= MAX,
         })
     }
 
-    /// True if the parameters have a level that only a later version has.
+    /// True if the parameters have a level that only a later version has: id 1 with small blocks.
     pub fn is_later(params: &[u8]) -> bool {
-        let is_known = |id: u8| QuantLevel::ALL.iter().any(|level| level.id() == id % (1 << LEVEL_BITS));
-        params.get(AT_LEVEL).is_some_and(|&id| !is_known(id))
+        let is_reserved = |id: u8| LEVELS[usize::from(id) % LEVELS.len()] == (QuantLevel::Dense, true);
+        params.get(AT_LEVEL).is_some_and(|&id| is_reserved(id)) && params[0] == QuantLevel::Fast.log2_size()
+    }
+
+    /// The request with the other kind of blocks, if frames of the same request can have them.
+    pub fn sibling(self) -> Option<Self> {
+        let level = match self.level {
+            _ if !self.is_for_max => return None,
+            QuantLevel::Dense => QuantLevel::Max,
+            _ => QuantLevel::Dense,
+        };
+        Some(Self { level, ..self })
+    }
+
+    /// [`sibling`](Self::sibling), of encoded parameters.
+    pub fn sibling_params(params: &[u8]) -> Option<Params> {
+        let (before, rest) = params.split_at_checked(AT_LEVEL)?;
+        let (&id, after) = rest.split_first()?;
+        let (_, is_for_max) = LEVELS[usize::from(id) % LEVELS.len()];
+        is_for_max.then(|| {
+            let mut sibling = Params::new(before);
+            sibling.push(&[id ^ KIND_AT_MAX]);
+            sibling.push(after);
+            sibling
+        })
     }
 
     /// The code of the missing elements in such parameters.
@@ -122,7 +155,9 @@ impl Asked {
     pub fn to_params(self) -> Params {
         let mut bytes = [0; FIXED_BYTES];
         bytes[..3].copy_from_slice(&[self.level.log2_size(), self.log2_unit, self.mode.id()]);
-        bytes[AT_LEVEL] = self.level.id() | self.missing.code() << LEVEL_BITS;
+        let level = (self.level, self.is_for_max);
+        let id = LEVELS.iter().position(|&known| known == level).expect("all levels have ids") as u8;
+        bytes[AT_LEVEL] = id | self.missing.code() << LEVEL_BITS;
         bytes[4..].copy_from_slice(&self.value.to_le_bytes());
         let mut params = Params::new(&bytes);
         self.missing.in_params().for_each(|element| params.push(element));
@@ -135,14 +170,14 @@ impl Asked {
         let (fixed, missing) = params.split_first_chunk::<FIXED_BYTES>()?;
         let &[log2_size, log2_unit, mode, id, ref value @ ..] = fixed;
         let missing = MissingElements::of_params(id >> LEVEL_BITS, missing, element_bytes)?;
-        let id = id % (1 << LEVEL_BITS);
-        let level = QuantLevel::ALL.into_iter().find(|level| (level.log2_size(), level.id()) == (log2_size, id))?;
+        let (level, is_for_max) = LEVELS[usize::from(id) % LEVELS.len()];
         let mode = Mode::from_id(mode.into()).filter(|mode| matches!(mode, Mode::Abs | Mode::Rel | Mode::Pwrel))?;
         let value = f64::from_le_bytes(*value.first_chunk()?);
         let is_sound = LOG2_UNITS.contains(&log2_unit)
+            && level.log2_size() == log2_size
             && value.is_finite()
             && value > 0.0
             && (mode != Mode::Pwrel || value < 1.0);
-        is_sound.then_some(Self { mode, value, missing, log2_unit, level })
+        is_sound.then_some(Self { mode, value, missing, log2_unit, level, is_for_max })
     }
 }
