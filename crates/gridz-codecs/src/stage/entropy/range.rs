@@ -12,6 +12,8 @@ pub const END_BYTES: usize = 8;
 
 /// A range encoder or decoder. A decoder ignores the value passed in.
 pub trait Coder {
+    /// True if the values are known before they are coded.
+    const KNOWS: bool;
     /// Whether everything so far had room (encoder) or was present (decoder). If not, all further
     /// results are meaningless.
     fn is_sound(&self) -> bool;
@@ -97,6 +99,8 @@ impl<'a> Encoder<'a> {
 }
 
 impl Coder for Encoder<'_> {
+    const KNOWS: bool = true;
+
     fn is_sound(&self) -> bool {
         !self.is_full
     }
@@ -204,6 +208,8 @@ impl<'a> Decoder<'a> {
 }
 
 impl Coder for Decoder<'_> {
+    const KNOWS: bool = false;
+
     fn is_sound(&self) -> bool {
         self.n_missing == 0 && self.front <= self.back
     }

@@ -11,8 +11,10 @@ const ALL: u16 = 1 << 15;
 const RATES: [u8; 32] =
     [1, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 5, 5, 6];
 
-/// Cumulative frequencies: where each symbol's range starts. No frequency is below 1.
+/// Cumulative frequencies: where each symbol's range starts. No frequency is below 1. Each model has
+/// a cache line of its own, because loads that follow stores across two lines are slow.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
 pub struct Symbols {
     starts: [u16; SYMBOLS],
     n_seen: u16,
@@ -79,11 +81,11 @@ pub fn code_by_two<K: Keys, C: Coder>(
     b: &mut Symbols,
     symbol: usize,
 ) -> usize {
-    let mut starts = a.starts;
-    for (start, other) in starts.iter_mut().zip(&b.starts) {
+    let mut sums = *a;
+    for (start, other) in sums.starts.iter_mut().zip(&b.starts) {
         *start += other;
     }
-    let symbol = coder.symbol(k, &starts, symbol) % SYMBOLS;
+    let symbol = coder.symbol(k, &sums.starts, symbol) % SYMBOLS;
     a.update(symbol);
     b.update(symbol);
     symbol

@@ -151,11 +151,27 @@ fn longest(widths: [u8; LANES / 8]) -> usize {
     a.max(b).max(c.max(d)).into()
 }
 
+/// Maps the word of a float to an integer with the order of the values; its own inverse.
+#[inline(always)]
+pub fn order_32(word: i32) -> i32 {
+    word ^ (word >> 31 & i32::MAX)
+}
+
 /// Number of keys that are searched at once.
 pub const KEYS: usize = 16;
 
-/// Operations on keys, and on bytes.
+/// Number of factors of a dot product.
+pub const FACTORS: usize = 12;
+
+/// Operations on keys, on bytes, and on a few floats.
 pub trait Keys: Copy {
+    /// The dot product in four lanes. Each lane adds products to 0 in ascending order; the result is
+    /// (lane 0 + lane 1) + (lane 2 + lane 3).
+    fn dot(self, a: &[f64; FACTORS], b: &[f64; FACTORS]) -> f64;
+    /// The words of the values as float32, in the order of values ([`order_32`]) and shifted to the
+    /// right by `shift`, which is below 32; 0 for values that are not finite. `given` are the results
+    /// of two other lanes.
+    fn ordered_singles(self, values: &[f64; KEYS], shift: u32, given: [(usize, i64); 2]) -> [i64; KEYS];
     /// The smallest key.
     fn least(self, keys: &[u16; KEYS]) -> u16;
     /// Number of keys that are not above `most`.
@@ -724,6 +740,42 @@ mod tests {
                         computed == portable,
                         "{level:?} {mask:x} {other}: {computed:?} instead of {portable:?}"
                     );
+                }
+            }
+        }
+    }
+
+    /// The results of the operations on floats.
+    struct OfFloats<'a>(&'a [f64; KEYS]);
+
+    impl WithSimd<u32> for OfFloats<'_> {
+        type Output = ([[i64; KEYS]; 3], f64);
+
+        fn run<S: Simd<u32>>(self, s: S) -> Self::Output {
+            let Self(values) = self;
+            let [a, b]: [[f64; FACTORS]; 2] =
+                [0, KEYS - FACTORS].map(|from| std::array::from_fn(|k| values[from + k]));
+            let ordered = [0, 7, 31].map(|shift| s.ordered_singles(values, shift, [(9, i64::MIN), (3, -7)]));
+            (ordered, s.dot(&a, &b))
+        }
+    }
+
+    #[test]
+    fn operations_on_floats_are_the_same_on_every_level() {
+        let special =
+            [-0.0, 1e-45, -1e-40, 3.4e38, -3.5e38, 1e300, f64::INFINITY, f64::NEG_INFINITY, 1e-300, f64::NAN];
+        for special in special {
+            for at in 0..KEYS {
+                let mut values: [f64; KEYS] = std::array::from_fn(|k| (k as f64 - 7.3) * 1.1f64.powi(3 * k as i32));
+                values[at] = special;
+                let portable = OfFloats(&values).run(Portable);
+                for level in Isa::all() {
+                    let computed = dispatch(level, OfFloats(&values));
+                    assert_eq!(computed.0, portable.0, "{level:?}: {special} at {at}");
+                    // The bits of a NaN do not matter.
+                    let dots = [computed.1, portable.1];
+                    let are_same = dots[0].to_bits() == dots[1].to_bits() || dots.iter().all(|dot| dot.is_nan());
+                    assert!(are_same, "{level:?}: {special} at {at}: {dots:?}");
                 }
             }
         }

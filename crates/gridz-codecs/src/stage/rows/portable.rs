@@ -1,6 +1,6 @@
 //! Rows as arrays, for every CPU.
 
-use crate::stage::rows::{KEYS, Keys, LANES, Simd, WithSimd, mask_of};
+use crate::stage::rows::{FACTORS, KEYS, Keys, LANES, Simd, WithSimd, mask_of, order_32};
 use crate::stage::word::Word;
 
 /// The kind of row that every CPU supports.
@@ -25,6 +25,26 @@ pub fn run<W: Word, T: WithSimd<W>>(task: T) -> T::Output {
 }
 
 impl Keys for Portable {
+    #[inline(always)]
+    fn dot(self, a: &[f64; FACTORS], b: &[f64; FACTORS]) -> f64 {
+        let mut sums = [0.0; 4];
+        for k in 0..FACTORS {
+            sums[k % 4] += a[k] * b[k];
+        }
+        (sums[0] + sums[1]) + (sums[2] + sums[3])
+    }
+
+    #[inline(always)]
+    fn ordered_singles(self, values: &[f64; KEYS], shift: u32, given: [(usize, i64); 2]) -> [i64; KEYS] {
+        let mut ordered = [0; KEYS];
+        for (ordered, &value) in ordered.iter_mut().zip(values) {
+            let value = value as f32;
+            *ordered = if value.is_finite() { i64::from(order_32(value.to_bits() as i32) >> shift) } else { 0 };
+        }
+        given.into_iter().for_each(|(k, number)| ordered[k] = number);
+        ordered
+    }
+
     #[inline(always)]
     fn least(self, keys: &[u16; KEYS]) -> u16 {
         let mut least = keys[0];

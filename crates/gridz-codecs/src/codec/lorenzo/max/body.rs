@@ -5,7 +5,7 @@ use crate::codec::lorenzo::max::domain::Domain;
 use crate::codec::lorenzo::max::header::Plan;
 use crate::codec::lorenzo::max::lookback::{Lookback, Tables};
 use crate::codec::lorenzo::max::lorenzo::Lorenzo;
-use crate::codec::lorenzo::max::predict::{LANES, LOOKBACK, N, Predictor, Values};
+use crate::codec::lorenzo::max::predict::{LOOKBACK, N, Predictor, Scores, Values};
 use crate::codec::lorenzo::max::residual::{self, Around, Coded, Models};
 use crate::stage::entropy::model::Model;
 use crate::stage::entropy::range::Coder;
@@ -19,7 +19,7 @@ pub struct Memory<'a> {
     pub values: &'a mut [f64],
     pub planes: &'a mut [i64],
     pub rows: &'a mut [i64],
-    pub above: &'a mut [[u16; LANES]],
+    pub above: &'a mut [Scores],
     pub coded: &'a mut [Coded],
     pub tables: &'a mut Tables,
 }
@@ -113,11 +113,17 @@ pub fn code_numbers<W: Word, S: Simd<W>, C: Coder, D: Domain>(
                 predictor.note(domain, x, numbers[i]);
             } else {
                 let best = predictor.best(domain, x);
+                if C::KNOWS {
+                    // Before the number is coded, which takes as long as the next step waits for this.
+                    predictor.learn(domain, x, numbers[i]);
+                }
                 let around = Around { west, north: coded[x.min(places - 1)] };
                 (numbers[i], west) = residual::code(models, (s, coder), &best, &around, numbers[i]);
                 coded[x.min(places - 1)] = west;
                 uses[best.which] += 1;
-                predictor.learn(domain, x, numbers[i]);
+                if !C::KNOWS {
+                    predictor.learn(domain, x, numbers[i]);
+                }
             }
             if looks_back {
                 predictor.look_back(domain, numbers, i);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::codec::lorenzo::decimal::MAX_DIGITS;
 use crate::codec::lorenzo::map::special;
 use crate::codec::lorenzo::max::body::{code_mask, code_words};
-use crate::codec::lorenzo::max::domain::{Domain, Doubles, Integers, Singles, order_32, order_64};
+use crate::codec::lorenzo::max::domain::{Domain, Doubles, Integers, Singles, order_64};
 use crate::codec::lorenzo::max::header::Plan;
 use crate::codec::lorenzo::max::lookback::Lookback;
 use crate::codec::lorenzo::max::map::{self, BITS, CUT, DECIMAL, RANKS};
@@ -15,7 +15,7 @@ use crate::codec::lorenzo::max::predict::{BASE, LOOKBACK, N, ORDERS, SCORE, WEIG
 use crate::codec::lorenzo::max::{Work, code_tails, lag_of};
 use crate::stage::entropy::range::Encoder;
 use crate::stage::predict::Orders;
-use crate::stage::rows::Simd;
+use crate::stage::rows::{Simd, order_32};
 use crate::stage::word::Word;
 
 /// Plans are tried on a box in the middle of the block. The box has about `TRIED` elements, or one

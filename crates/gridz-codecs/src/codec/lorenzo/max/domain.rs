@@ -1,11 +1,24 @@
 //! The values of numbers: predictions are computed from values.
 
+use crate::stage::rows::{KEYS, Keys, order_32};
+
 /// A mapping between numbers and their values.
 pub trait Domain {
     /// The value of a number; always finite.
     fn value(&self, number: i64) -> f64;
     /// The number of the nearest value, or 0 if there is none.
     fn number(&self, value: f64) -> i64;
+    /// The numbers of several values, and two numbers that are given with their places.
+    #[inline(always)]
+    fn numbers<K: Keys>(&self, _: K, values: &[f64; KEYS], given: [(usize, i64); 2]) -> [i64; KEYS] {
+        let mut numbers = [0; KEYS];
+        // A loop, because `map` would be compiled for any processor.
+        for (number, &value) in numbers.iter_mut().zip(values) {
+            *number = self.number(value);
+        }
+        given.into_iter().for_each(|(k, number)| numbers[k] = number);
+        numbers
+    }
     /// A coarse and a fine hash key of a number, for looking back.
     fn keys(&self, number: i64) -> [u64; 2];
     /// True if numbers of opposite sign may be similar.
@@ -53,6 +66,11 @@ impl Domain for Singles {
     }
 
     #[inline(always)]
+    fn numbers<K: Keys>(&self, k: K, values: &[f64; KEYS], given: [(usize, i64); 2]) -> [i64; KEYS] {
+        k.ordered_singles(values, self.0, given)
+    }
+
+    #[inline(always)]
     fn keys(&self, number: i64) -> [u64; 2] {
         let size = size_of_word(number << self.0);
         [(size + (1 << 8)) >> 9; 2]
@@ -73,7 +91,11 @@ impl Domain for Doubles {
 
     #[inline(always)]
     fn number(&self, value: f64) -> i64 {
-        if value.is_finite() { order_64(value.to_bits() as i64) >> self.0 } else { 0 }
+        const EXPONENT: i64 = 0x7ff << 52;
+        let word = value.to_bits() as i64;
+        // Without a branch, so that several numbers are computed at once.
+        let is_finite = i64::from(word & EXPONENT != EXPONENT);
+        order_64(word) >> self.0 & is_finite.wrapping_neg()
     }
 
     #[inline(always)]
@@ -96,12 +118,6 @@ fn truncated(value: f64) -> i64 {
     let number = (size as i64 ^ sign).wrapping_sub(sign);
     let beyond = if value.is_nan() { 0 } else { i64::MAX ^ sign };
     if exponent > 10 { beyond } else { number }
-}
-
-/// Maps the word of a float to an integer with the order of the values; its own inverse.
-#[inline(always)]
-pub fn order_32(word: i32) -> i32 {
-    word ^ (word >> 31 & i32::MAX)
 }
 
 /// [`order_32`] for float64.

@@ -2,9 +2,10 @@
 
 use crate::codec::lorenzo::decimal::{POWERS, most_multiple};
 use crate::codec::lorenzo::map::special;
-use crate::codec::lorenzo::max::domain::{order_32, order_64};
+use crate::codec::lorenzo::max::domain::order_64;
 use crate::stage::entropy::model::Model;
 use crate::stage::entropy::range::Coder;
+use crate::stage::rows::order_32;
 use crate::stage::word::Word;
 
 /// The word itself, shifted to the right; for floats, in the order of values.

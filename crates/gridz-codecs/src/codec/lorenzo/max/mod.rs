@@ -42,7 +42,7 @@ use lookback::{LOG2_PLACES, Tables};
 use lorenzo::Lorenzo;
 use map::{BITS, CUT, DECIMAL, RANKS, code_tail};
 use orders::most_orders;
-use predict::{N, Values};
+use predict::{N, Scores, Values};
 use residual::{Coded, Models};
 
 pub use header::BYTES as HEADER_BYTES;
@@ -70,7 +70,7 @@ pub struct Work<W> {
     values: Vec<f64>,
     planes: Vec<i64>,
     rows: Vec<i64>,
-    above: Vec<[u16; predict::LANES]>,
+    above: Vec<Scores>,
     coded: Vec<Coded>,
     tables: Tables,
     models: Vec<Models>,

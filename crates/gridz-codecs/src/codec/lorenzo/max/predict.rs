@@ -6,7 +6,7 @@
 use crate::codec::lorenzo::max::domain::Domain;
 use crate::codec::lorenzo::max::lookback::Lookback;
 use crate::codec::lorenzo::max::lorenzo::Lorenzo;
-use crate::stage::rows::{KEYS, Keys};
+use crate::stage::rows::{FACTORS, KEYS, Keys};
 use crate::stage::word::Word;
 
 /// Number of predictions.
@@ -29,7 +29,7 @@ const _: () = assert!(LANES == KEYS && N <= LANES);
 const INACTIVE: u16 = u16::MAX << LOG2_N;
 
 /// Number of weighted neighbors; and of those in the same row, if the block has only one row.
-const WEIGHTS: usize = 12;
+const WEIGHTS: usize = FACTORS;
 const STEPS: usize = 8;
 /// The learning rate of weights: 2^-7.
 const PACE: f64 = 0.0078125;
@@ -143,6 +143,16 @@ impl Ends {
 /// A score is a number of bits times 16.
 pub const SCORE: u32 = 16;
 
+/// Numbers that fill registers. Loads that follow stores across two cache lines are slow.
+#[derive(Clone, Copy, Default)]
+#[repr(align(64))]
+struct Lines<T>(T);
+
+/// Scores of all predictions at one position.
+#[derive(Clone, Copy, Default)]
+#[repr(align(32))]
+pub struct Scores([u16; LANES]);
+
 /// The predictions of a block, and their scores.
 pub struct Predictor<'a, K> {
     k: K,
@@ -153,13 +163,20 @@ pub struct Predictor<'a, K> {
     names: [u16; LANES],
     /// True if [`WEIGHTED`] is active.
     is_weighted: bool,
-    weights: [f64; WEIGHTS],
-    features: [f64; WEIGHTS],
+    /// True if [`ORDERS`] is active.
+    has_orders: bool,
+    weights: Lines<[f64; WEIGHTS]>,
+    features: Lines<[f64; WEIGHTS]>,
+    /// The dot product of the features with themselves.
+    size: f64,
     weighted: f64,
-    numbers: [i64; LANES],
+    numbers: Lines<[i64; LANES]>,
+    /// The last three values of the row, the last one first. Wide loads from memory would wait for
+    /// the stores of these values.
+    west: [f64; 3],
     /// The scores of predictions along the row, and at each position of the previous row.
-    scores: [u16; LANES],
-    above: &'a mut [[u16; LANES]],
+    scores: Scores,
+    above: &'a mut [Scores],
     pub lorenzo: Lorenzo<'a>,
     pub lookback: Lookback<'a>,
 }
@@ -181,7 +198,7 @@ impl<'a, K: Keys> Predictor<'a, K> {
     pub fn new(
         k: K,
         values: Values<'a>,
-        above: &'a mut [[u16; LANES]],
+        above: &'a mut [Scores],
         active: u16,
         lorenzo: Lorenzo<'a>,
         lookback: Lookback<'a>,
@@ -192,7 +209,7 @@ impl<'a, K: Keys> Predictor<'a, K> {
         for row in rows.chunks_exact_mut(stride) {
             row[stride - 1] = 0.0;
         }
-        above.fill([0; LANES]);
+        above.fill(Scores::default());
         let rows = Rows::new(&values, 0, 0);
         let ends = Ends::new(values.shape, &rows);
         Self {
@@ -202,11 +219,14 @@ impl<'a, K: Keys> Predictor<'a, K> {
             ends,
             names: std::array::from_fn(|k| k as u16 | if active >> k & 1 == 1 { 0 } else { INACTIVE }),
             is_weighted: active >> WEIGHTED & 1 == 1,
-            weights: [0.0; WEIGHTS],
-            features: [0.0; WEIGHTS],
+            has_orders: active >> ORDERS & 1 == 1,
+            weights: Lines::default(),
+            features: Lines::default(),
+            size: 0.0,
             weighted: 0.0,
-            numbers: [0; LANES],
-            scores: [0; LANES],
+            numbers: Lines::default(),
+            west: [0.0; 3],
+            scores: Scores::default(),
             above,
             lorenzo,
             lookback,
@@ -220,6 +240,8 @@ impl<'a, K: Keys> Predictor<'a, K> {
         if self.rows.has != has {
             self.ends = Ends::new(self.values.shape, &self.rows);
         }
+        let here = self.rows.here;
+        self.west = [1, 2, 3].map(|back| self.values.all[here - back]);
         self.lorenzo.start_row(y);
     }
 
@@ -230,7 +252,8 @@ impl<'a, K: Keys> Predictor<'a, K> {
         if self.is_weighted {
             self.weigh(&near, x);
         }
-        let Near { base, here: [.., w], north: [nw, n, _], up: [uw, u, _], up_north: [unw, un] } = near;
+        let [w, ..] = self.west;
+        let Near { base, north: [nw, n, _], up: [uw, u, _], up_north: [unw, un] } = near;
         let [has_north, _, has_up, .., has_earlier] = self.rows.has;
         let or_base = |exists: bool, value: f64| if exists { value } else { base };
         let [tw, t] = self.values.at(self.rows.earlier + x - 1);
@@ -244,18 +267,15 @@ impl<'a, K: Keys> Predictor<'a, K> {
         values[7] = (((w + n) + u) - ((nw + uw) + un)) + unw;
         values[8] = (w + t) - tw;
         values[WEIGHTED] = self.weighted;
-        // A loop, because `map` would be compiled for any processor.
-        for (number, &value) in self.numbers.iter_mut().zip(&values) {
-            *number = domain.number(value);
-        }
-        self.numbers[ORDERS] = self.lorenzo.prediction(x);
-        if let Some(number) = self.lookback.prediction() {
-            self.numbers[LOOKBACK] = number;
-        }
-        let above = &self.above[x.min(self.above.len() - 1)];
+        let of_orders = if self.has_orders { self.lorenzo.prediction(x) } else { 0 };
+        let of_orders = (ORDERS, of_orders);
+        // Without a match, it is the number of the base.
+        let of_match = self.lookback.prediction().map_or(of_orders, |number| (LOOKBACK, number));
+        self.numbers.0 = domain.numbers(self.k, &values, [of_orders, of_match]);
+        let Scores(above) = &self.above[x.min(self.above.len() - 1)];
         let mut keys = [0; LANES];
         for k in 0..LANES {
-            keys[k] = (self.scores[k] + above[k]) << LOG2_N | self.names[k];
+            keys[k] = (self.scores.0[k] + above[k]) << LOG2_N | self.names[k];
         }
         let best = self.k.least(&keys);
         for key in &mut keys {
@@ -266,47 +286,49 @@ impl<'a, K: Keys> Predictor<'a, K> {
         let second = self.k.least(&keys);
         let which = usize::from(best) % LANES;
         let other = if second >= INACTIVE { which } else { usize::from(second) % LANES };
-        let number = self.numbers[which];
+        let number = self.numbers.0[which];
         let score = u32::from(best >> LOG2_N);
-        Best { number, which, score, other: self.numbers[other].wrapping_sub(number) }
+        Best { number, which, score, other: self.numbers.0[other].wrapping_sub(number) }
     }
 
     /// Learns the number of the element at `x`.
     #[inline(always)]
     pub fn learn<D: Domain>(&mut self, domain: &D, x: usize, number: i64) {
-        let place = x.min(self.above.len() - 1);
-        let above = &mut self.above[place];
-        for (k, place) in above.iter_mut().enumerate() {
-            let bits = (SCORE * left(number, self.numbers[k])) as u16;
-            self.scores[k] = self.scores[k] - self.scores[k] / 4 + bits / 4;
-            *place = *place - *place / 2 + bits / 2;
-        }
         self.note(domain, x, number);
-        let value = self.values.all[self.rows.here + x];
         if self.is_weighted {
-            let error = value - self.weighted;
-            let features = &self.features;
-            let size = dot(features, features);
-            if size > 0.0 && error * error <= size * LARGEST {
-                let step = PACE * error / size;
-                for (weight, feature) in self.weights.iter_mut().zip(features) {
+            let error = self.west[0] - self.weighted;
+            if self.size > 0.0 && error * error <= self.size * LARGEST {
+                let step = PACE * error / self.size;
+                for (weight, feature) in self.weights.0.iter_mut().zip(&self.features.0) {
                     *weight += step * feature;
                 }
             }
+        }
+        let place = x.min(self.above.len() - 1);
+        let Scores(above) = &mut self.above[place];
+        let Scores(scores) = &mut self.scores;
+        for (k, place) in above.iter_mut().enumerate() {
+            let bits = (SCORE * left(number, self.numbers.0[k])) as u16;
+            scores[k] = scores[k] - scores[k] / 4 + bits / 4;
+            *place = *place - *place / 2 + bits / 2;
         }
     }
 
     /// Learns element `i` of the block for looking back.
     #[inline(always)]
     pub fn look_back<D: Domain>(&mut self, domain: &D, numbers: &[i64], i: usize) {
-        self.lookback.learn(domain, numbers, i, self.scores[BASE].into());
+        self.lookback.learn(domain, numbers, i, self.scores.0[BASE].into());
     }
 
     /// Records the number of the element at `x` without rating the predictions.
     #[inline(always)]
     pub fn note<D: Domain>(&mut self, domain: &D, x: usize, number: i64) {
-        self.values.all[self.rows.here + x] = domain.value(number);
-        self.lorenzo.learn(x, number);
+        let value = domain.value(number);
+        self.values.all[self.rows.here + x] = value;
+        self.west = [value, self.west[0], self.west[1]];
+        if self.has_orders {
+            self.lorenzo.learn(x, number);
+        }
     }
 
     /// The number that substitutes a masked element.
@@ -320,7 +342,7 @@ impl<'a, K: Keys> Predictor<'a, K> {
     fn base(&self, x: usize) -> f64 {
         let (all, rows) = (&*self.values.all, &self.rows);
         if x > 0 {
-            all[rows.here + x - 1]
+            self.west[0]
         } else if rows.has[0] {
             all[rows.north]
         } else {
@@ -334,7 +356,6 @@ impl<'a, K: Keys> Predictor<'a, K> {
         let (values, rows) = (&self.values, &self.rows);
         Near {
             base: self.base(x),
-            here: values.at(rows.here + x - 3),
             north: values.at(rows.north + x - 1),
             up: values.at(rows.up + x - 1),
             up_north: values.at(rows.up_north + x - 1),
@@ -346,7 +367,8 @@ impl<'a, K: Keys> Predictor<'a, K> {
     #[inline(always)]
     fn weigh(&mut self, near: &Near, x: usize) {
         let (values, rows) = (&self.values, &self.rows);
-        let &Near { base, here: [www, ww, w], north: [nw, n, ne], up: [uw, u, ue], up_north: [unw, un] } = near;
+        let [w, ww, www] = self.west;
+        let &Near { base, north: [nw, n, ne], up: [uw, u, ue], up_north: [unw, un] } = near;
         let [sz, sy, _] = values.shape;
         let differences: [f64; WEIGHTS] = if sz * sy == 1 {
             let back: [f64; STEPS + 1] = values.at(rows.here + x - STEPS - 1);
@@ -365,30 +387,19 @@ impl<'a, K: Keys> Predictor<'a, K> {
             let is_there = x as u32 >= self.ends.from[k] && (x as u32) < self.ends.to[k];
             features[k] = if is_there { differences[k] } else { 0.0 };
         }
-        self.weighted = base + dot(&self.weights, &features);
-        self.features = features;
+        self.weighted = base + self.k.dot(&self.weights.0, &features);
+        self.size = self.k.dot(&features, &features);
+        self.features = Lines(features);
     }
 }
 
-/// The values around one element, those of each row in order: up to the element, and around it in
-/// the rows to the north and above. Missing values are 0, except that the values two and three
-/// before may belong to other elements.
+/// The values around one element, those of each row in order: around it in the rows to the north and
+/// above. Missing values are 0.
 struct Near {
     base: f64,
-    here: [f64; 3],
     north: [f64; 3],
     up: [f64; 3],
     up_north: [f64; 2],
-}
-
-/// The dot product, in four lanes.
-#[inline(always)]
-fn dot(a: &[f64; WEIGHTS], b: &[f64; WEIGHTS]) -> f64 {
-    let mut sums = [0.0; 4];
-    for k in 0..WEIGHTS {
-        sums[k % 4] += a[k] * b[k];
-    }
-    (sums[0] + sums[1]) + (sums[2] + sums[3])
 }
 
 /// Bits of the difference of two numbers.
