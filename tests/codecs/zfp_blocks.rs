@@ -2,15 +2,15 @@
 
 use crate::common::zfp::{self, Vector, vectors};
 use crate::common::{assert_same_bytes, sha256};
-use gridz_codecs::codec::zfp::block::{BitWriter, GROUP, Value, decode, encode, encode_checked};
+use gridz_codecs::codec::zfp::block::{BitWriter, GROUP, Scalar, decode, encode, encode_checked};
 use gridz_codecs::codec::zfp::numbers::{Numbers, REVERSIBLE};
 use gridz_codecs::cpu::isa::Isa;
 
-fn elements<T: Value>(raw: &[u8]) -> Vec<T> {
+fn elements<T: Scalar>(raw: &[u8]) -> Vec<T> {
     raw.chunks_exact(T::BYTES).map(T::read).collect()
 }
 
-fn bytes<T: Value>(elements: &[T]) -> Vec<u8> {
+fn bytes<T: Scalar>(elements: &[T]) -> Vec<u8> {
     let mut bytes = vec![0; elements.len() * T::BYTES];
     for (bytes, element) in bytes.chunks_exact_mut(T::BYTES).zip(elements) {
         element.write(bytes);
@@ -20,7 +20,7 @@ fn bytes<T: Value>(elements: &[T]) -> Vec<u8> {
 
 #[test]
 fn all_streams_of_libzfp_both_ways() {
-    fn check<T: Value>(level: Isa, vector: &Vector) {
+    fn check<T: Scalar>(level: Isa, vector: &Vector) {
         let Vector { name, extents, numbers, .. } = vector;
         let stream = zfp::encode::<T>(level, extents, numbers, &elements(&vector.raw));
         assert_same_bytes(&stream, &vector.stream, name);
@@ -35,7 +35,7 @@ fn all_streams_of_libzfp_both_ways() {
 }
 
 /// Random blocks of every kind that a coder may encounter.
-fn blocks<T: Value>(seed: u64, n: usize, is_reversible: bool) -> Vec<T> {
+fn blocks<T: Scalar>(seed: u64, n: usize, is_reversible: bool) -> Vec<T> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut random = move || {
         state ^= state << 13;
@@ -64,7 +64,7 @@ fn blocks<T: Value>(seed: u64, n: usize, is_reversible: bool) -> Vec<T> {
 }
 
 /// A float of this value, or an integer of the same relative magnitude in its type.
-fn element_of<T: Value>(value: f64, random: u64) -> T {
+fn element_of<T: Scalar>(value: f64, random: u64) -> T {
     match (T::IS_FLOAT, T::BYTES) {
         (true, 4) => T::read(&(value as f32).to_le_bytes()),
         (true, _) => T::read(&value.to_le_bytes()),
@@ -79,7 +79,7 @@ fn element_of<T: Value>(value: f64, random: u64) -> T {
 /// lossless modes, the original.
 #[test]
 fn levels_agree() {
-    fn check<T: Value>(seed: u64) {
+    fn check<T: Scalar>(seed: u64) {
         let rank = 1 + seed as usize % 4;
         let n = 4usize.pow(rank as u32);
         let default = Numbers::DEFAULT;
@@ -141,7 +141,7 @@ fn levels_agree() {
 /// Random bits, truncated anywhere: all levels read the same elements.
 #[test]
 fn rubbish_is_the_same_at_all_levels() {
-    fn check<T: Value>(seed: u64, stream: &[u8]) {
+    fn check<T: Scalar>(seed: u64, stream: &[u8]) {
         let rank = 1 + seed as usize % 4;
         let default = Numbers::DEFAULT;
         let numbers = match seed / 4 % 4 {

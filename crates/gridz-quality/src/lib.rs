@@ -24,7 +24,7 @@ use gridz_codecs::types::{Array, DType, Shape};
 use moments::Scales;
 use number::{Number, Task, with_numbers_of};
 use pair::{BLOCK, Findings, Pair};
-use ssim::{Similarities, Ssim};
+use ssim::{Read, Similarities, Ssim};
 
 pub use range::{range, relative_bound};
 
@@ -227,8 +227,9 @@ impl Task for Comparison<'_> {
             Some((bound, quotient, false)) => (bound, quotient.min(1.0)),
             None => (f64::NAN, f64::NAN),
         };
+        let read: Read = |pair, start, rows| pair.read::<N>(start, rows);
         let similarity = |rank| match range {
-            Some(range) => self.similarity::<N>(rank, extremes, range),
+            Some(range) => self.similarity(read, rank, extremes, range),
             None => Ok(f64::NAN),
         };
         Ok(Report {
@@ -270,13 +271,13 @@ impl Comparison<'_> {
         Ok(found.into_iter().fold(Findings::default(), Findings::and))
     }
 
-    fn similarity<N: Number>(&self, rank: usize, extremes: [f64; 2], range: exact::Exact) -> Result<f64> {
-        let Some(ssim) = Ssim::new(&self.pair, rank, self.shape.extents(), extremes, range) else {
+    fn similarity(&self, read: Read, rank: usize, extremes: [f64; 2], range: exact::Exact) -> Result<f64> {
+        let Some(ssim) = Ssim::new(&self.pair, read, rank, self.shape.extents(), extremes, range) else {
             return Ok(f64::NAN);
         };
         let look = |tiles: Range<usize>| {
             let _ieee = Ieee::begin();
-            ssim.look::<N>(tiles)
+            ssim.look(tiles)
         };
         let found = self.pool.map(pieces(ssim.n_tiles(), PIECE[1])?, look);
         let all: Result<Similarities> =

@@ -125,12 +125,14 @@ impl Pair<'_> {
         }
     }
 
-    /// The numbers at a position as f64, if they are compared.
-    #[inline(always)]
-    pub fn numbers_at<N: Number>(&self, place: usize) -> Option<[f64; 2]> {
-        match self.look_at::<N>(place) {
-            Match::Numbers(a, b) => Some([a.to_f64(), b.to_f64()]),
-            _ => None,
+    /// Reads the numbers of consecutive elements as f64, from position `start` on. Both are NaN where
+    /// they are not compared.
+    pub fn read<N: Number>(&self, start: usize, [of_a, of_b]: [&mut [f64]; 2]) {
+        for (i, (a, b)) in of_a.iter_mut().zip(of_b).enumerate() {
+            (*a, *b) = match self.look_at::<N>(start + i * self.parts) {
+                Match::Numbers(a, b) => (a.to_f64(), b.to_f64()),
+                _ => (f64::NAN, f64::NAN),
+            };
         }
     }
 

@@ -8,7 +8,6 @@ use std::ops::Range;
 
 use crate::exact::Exact;
 use crate::moments::scale_of;
-use crate::number::Number;
 use crate::pair::Pair;
 use gridz_codecs::error::{Result, try_vec};
 
@@ -25,9 +24,13 @@ const MOST_IN_ROW: usize = TILES[0][2] + WINDOW - 1;
 /// finite.
 const FAR: f64 = 1e60;
 
+/// [`Pair::read`] for one type of numbers, so that all other code is compiled only once.
+pub type Read = fn(&Pair, usize, [&mut [f64]; 2]);
+
 /// Planes or volumes of an array, with the normalization of their numbers.
 pub struct Ssim<'a> {
     pair: &'a Pair<'a>,
+    read: Read,
     /// Extents of a volume; the first is 1 for a plane.
     extents: [usize; 3],
     /// Number of volumes; the parts of complex elements count separately.
@@ -66,7 +69,14 @@ impl Similarities {
 impl<'a> Ssim<'a> {
     /// For the last `rank` axes (2 or 3) whose extent is not 1. `None` if there are fewer axes, if
     /// one is shorter than a window, or if the range is zero or not finite.
-    pub fn new(pair: &'a Pair<'a>, rank: usize, shape: &[u64], extremes: [f64; 2], range: Exact) -> Option<Self> {
+    pub fn new(
+        pair: &'a Pair<'a>,
+        read: Read,
+        rank: usize,
+        shape: &[u64],
+        extremes: [f64; 2],
+        range: Exact,
+    ) -> Option<Self> {
         let axes: Vec<usize> = shape.iter().filter(|&&n| n != 1).map(|&n| n as usize).collect();
         let (outer, inner) = axes.split_at_checked(axes.len().checked_sub(rank)?)?;
         if inner.iter().any(|&n| n < WINDOW) || !(range.nearest > 0.0 && range.nearest.is_finite()) {
@@ -78,6 +88,7 @@ impl<'a> Ssim<'a> {
         let scale = scale_of(range.nearest);
         Some(Self {
             pair,
+            read,
             extents,
             volumes: outer.iter().product::<usize>() * pair.parts,
             window,
@@ -101,19 +112,19 @@ impl<'a> Ssim<'a> {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn look<N: Number>(&self, tiles: Range<usize>) -> Result<Similarities> {
+    pub fn look(&self, tiles: Range<usize>) -> Result<Similarities> {
         let room = [0, 1, 2].map(|axis| self.tile[axis] + self.window[axis] - 1);
         let n_numbers = room.iter().product::<usize>();
         let mut sums = try_vec(n_numbers * SUMS, "working memory")?;
         sums.resize(n_numbers * SUMS, 0.0);
         let mut found = Similarities::default();
         for tile in tiles {
-            found = found.and(self.look_at::<N>(tile, room, &mut sums));
+            found = found.and(self.look_at(tile, room, &mut sums));
         }
         Ok(found)
     }
 
-    fn look_at<N: Number>(&self, tile: usize, room: [usize; 3], sums: &mut [f64]) -> Similarities {
+    fn look_at(&self, tile: usize, room: [usize; 3], sums: &mut [f64]) -> Similarities {
         let tiles = self.tiles();
         let places = [tile / tiles[2] / tiles[1] % tiles[0], tile / tiles[2] % tiles[1], tile % tiles[2]];
         let volume = tile / tiles.iter().product::<usize>();
@@ -123,13 +134,16 @@ impl<'a> Ssim<'a> {
 
         let n_numbers = room.iter().product::<usize>();
         let first = volume / self.pair.parts * self.extents.iter().product::<usize>();
+        let [mut of_a, mut of_b] = [[0.0; MOST_IN_ROW]; 2];
         for z in 0..count[0] {
             for y in 0..count[1] {
                 let row = ((start[0] + z) * self.extents[1] + start[1] + y) * self.extents[2] + start[2];
                 let at = (z * room[1] + y) * room[2];
+                let (of_a, of_b) = (&mut of_a[..count[2]], &mut of_b[..count[2]]);
+                let place = (first + row) * self.pair.parts + volume % self.pair.parts;
+                (self.read)(self.pair, place, [of_a, of_b]);
                 for x in 0..count[2] {
-                    let place = (first + row + x) * self.pair.parts + volume % self.pair.parts;
-                    let numbers = self.numbers_at::<N>(place);
+                    let numbers = self.quantities(of_a[x], of_b[x]);
                     let mut i = 0;
                     while i < SUMS {
                         sums[i * n_numbers + at + x] = numbers[i];
@@ -156,8 +170,7 @@ impl<'a> Ssim<'a> {
     /// The quantities to sum at one position. They are NaN if the numbers are not compared, which
     /// makes every sum over them NaN.
     #[inline(always)]
-    fn numbers_at<N: Number>(&self, place: usize) -> [f64; SUMS] {
-        let Some([a, b]) = self.pair.numbers_at::<N>(place) else { return [f64::NAN; SUMS] };
+    fn quantities(&self, a: f64, b: f64) -> [f64; SUMS] {
         let a = ((a - self.middle) * self.scale).clamp(-FAR, FAR);
         let b = ((b - self.middle) * self.scale).clamp(-FAR, FAR);
         [a, b, a * a, b * b, a * b]

@@ -52,6 +52,10 @@ pub enum AnyValues<'a, T> {
 impl<T: Element> Values<T> for AnyValues<'_, T> {
     type OfSlice = (usize, ValueBlock);
 
+    fn any(&self) -> AnyValues<'_, T> {
+        *self
+    }
+
     #[inline(always)]
     fn of_slice(&self, i: usize, slice: &Slice) -> Self::OfSlice {
         let block = match self {

@@ -12,6 +12,7 @@ use crate::layout::{BLOCKED, CODE_UNIT, FULL, IN_ORDER, LANES, RELATIVE, Slice, 
 use crate::summaries::{Masks, Reach, Summaries};
 use crate::values::{NUMBER_BYTES, NUMBERS_UNIT};
 use crate::walk::{Columns, lanes_of};
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::{Error, Result, try_vec};
 
@@ -130,7 +131,7 @@ fn columns(view: &View, pool: &Pool) -> Result<u64> {
         let mut last = (0..0, Reach::default());
         for i in slices {
             let slice = view.slice(i);
-            let columns = Columns::new(view, &slice);
+            let columns = Columns::new(view, &slice, Isa::PORTABLE);
             let last_of_block = columns.side as u64 - 1;
             let mut worst = 0;
             if slice.width > 0 {

@@ -97,9 +97,10 @@ macro_rules! avx2 {
         fn work_avx2<T: Element, V: Values<T>>(job: &Job<T, V>, blocked: &avx2::Job<T, V>, what: Work<T>) {
             let sums_of = |i: usize, slice: &Slice| match slice.has(BLOCKED) {
                 // SAFETY: this function is compiled for AVX2; tables and vector are those of `job`.
-                true => unsafe { blocked.slice(i, slice) }.unwrap_or_else(|| job.any::<PlusTimes>(i)),
+                true => unsafe { blocked.slice(i, slice) },
                 false => job.slice::<PlusTimes>(i, slice),
-            };
+            }
+            .unwrap_or_else(|| job.any::<PlusTimes>(i));
             work::<T, PlusTimes>(&job.view, what, sums_of);
         }
     };
@@ -137,7 +138,7 @@ pub const LONG_AT_A_TIME: usize = 64;
 
 impl<T: Element> Product<'_, T> {
     /// Distributes the work among threads: `run` does one unit.
-    fn share<R: Ring<T>>(self, run: impl Fn(Work<T>) + Sync) -> Result<()> {
+    fn share<R: Ring<T>>(self, run: &(dyn Fn(Work<T>) + Sync)) -> Result<()> {
         let Self { matrix, x: _, y, pool } = self;
         let view = matrix.view();
         let head = view.head;
@@ -175,7 +176,9 @@ impl<T: Element> Product<'_, T> {
         let (view, x) = (self.matrix.view(), self.x);
         with_any_values(&view, |values| {
             let job = Job { view, values, x };
-            self.share::<R>(|what| dispatch_up_to_avx2(level, Portable { job: &job, what, ring: PhantomData::<R> }))
+            self.share::<R>(&|what| {
+                dispatch_up_to_avx2(level, Portable { job: &job, what, ring: PhantomData::<R> })
+            })
         })
     }
 }
@@ -194,9 +197,11 @@ impl<T: Element, R: Ring<T>> Kernel for Portable<'_, T, R> {
     fn run(self) {
         let job = self.job;
         // On x86-64, sums of products have code of their own, except on CPUs before 2013.
-        let sums_of = |i: usize, slice: &Slice| match cfg!(target_arch = "x86_64") {
-            true => job.slice_small::<R>(i, slice),
-            false => job.slice::<R>(i, slice),
+        let sums_of = |i: usize, slice: &Slice| {
+            if cfg!(target_arch = "x86_64") || slice.has(BLOCKED) {
+                return job.slice_small::<R>(i, slice);
+            }
+            job.slice::<R>(i, slice).unwrap_or_else(|| job.any::<R>(i))
         };
         work::<T, R>(&job.view, self.what, sums_of);
     }
@@ -214,7 +219,7 @@ impl<T: Element> WithValues<T> for Avx2<'_, T> {
         let (view, x) = (self.0.matrix.view(), self.0.x);
         let (job, blocked) = (Job { view, values, x }, avx2::Job::new(view, values, x));
         // SAFETY: an `Isa` exists only if the CPU has been checked for its instructions.
-        self.0.share::<PlusTimes>(|what| unsafe { work_avx2::<T, V>(&job, &blocked, what) })
+        self.0.share::<PlusTimes>(&|what| unsafe { work_avx2::<T, V>(&job, &blocked, what) })
     }
 }
 
@@ -230,7 +235,7 @@ impl<T: Element> WithValues<T> for Avx512<'_, T> {
         let (view, x) = (self.0.matrix.view(), self.0.x);
         let (job, wide) = (Job { view, values, x }, avx512::Job::new(view, values, x));
         // SAFETY: an `Isa` exists only if the CPU has been checked for its instructions.
-        self.0.share::<PlusTimes>(|what| unsafe { work_avx512::<T, V>(&job, &wide, what) })
+        self.0.share::<PlusTimes>(&|what| unsafe { work_avx512::<T, V>(&job, &wide, what) })
     }
 }
 

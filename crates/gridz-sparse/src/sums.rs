@@ -2,9 +2,10 @@
 //! one step after the other.
 #![allow(unsafe_code, reason = "columns have been compared with the vector's length when the matrix was made")]
 
+use crate::access::AnyValues;
 use crate::element::{Element, Ring};
 use crate::frame::{View, step};
-use crate::layout::{BLOCKED, FULL, IN_ORDER, LANES, RELATIVE, Slice};
+use crate::layout::{BLOCKED, IN_ORDER, LANES, RELATIVE, Slice};
 use crate::values::Values;
 use crate::walk::walk_elements;
 
@@ -25,26 +26,14 @@ pub struct Job<'a, T, V> {
 }
 
 impl<T: Element, V: Values<T>> Job<'_, T, V> {
-    /// The sums of the lanes of slice `i`.
+    /// The sums of the lanes of slice `i`, which has no blocks.
     #[inline(always)]
-    pub fn slice<R: Ring<T>>(&self, i: usize, slice: &Slice) -> Sums<T> {
-        let has = |flag| slice.has(flag);
+    pub fn slice<R: Ring<T>>(&self, i: usize, slice: &Slice) -> Option<Sums<T>> {
         let is_in_order = slice.order_at == IN_ORDER && i < self.view.head.n_slices;
-        match (has(BLOCKED), slice.width) {
-            (false, 0) if has(RELATIVE) && is_in_order => match has(FULL) {
-                true => self.diagonals::<R, true>(i, slice),
-                false => self.diagonals::<R, false>(i, slice),
-            },
-            _ if self.x.len() as u64 > NARROW => self.any::<R>(i),
-            (false, 0) => self.lanes::<R, 0>(i, slice),
-            (false, 1) => self.lanes::<R, 1>(i, slice),
-            (false, 2) => self.lanes::<R, 2>(i, slice),
-            (false, 4) => self.lanes::<R, 4>(i, slice),
-            (true, 0) => self.blocks::<R, 0>(i, slice),
-            (true, 1) => self.blocks::<R, 1>(i, slice),
-            (true, 2) => self.blocks::<R, 2>(i, slice),
-            (true, 4) => self.blocks::<R, 4>(i, slice),
-            _ => self.any::<R>(i),
+        match slice.width {
+            0 if slice.has(RELATIVE) && is_in_order => Some(self.diagonals::<R>(i, slice)),
+            0 | 1 | 2 | 4 if self.x.len() as u64 <= NARROW => Some(self.lanes::<R>(i, slice)),
+            _ => None,
         }
     }
 
@@ -57,7 +46,7 @@ impl<T: Element, V: Values<T>> Job<'_, T, V> {
             && slice.order_at == IN_ORDER
             && i < view.head.n_slices
         {
-            return self.diagonals::<R, false>(i, slice);
+            return self.diagonals::<R>(i, slice);
         }
         if self.x.len() as u64 > NARROW || !matches!(width, 0 | 1 | 2 | 4) {
             return self.any::<R>(i);
@@ -87,19 +76,16 @@ impl<T: Element, V: Values<T>> Job<'_, T, V> {
         sums
     }
 
-    /// Fallback for slices that the other functions do not support: one element after the other.
+    /// Fallback for slices that the other functions do not support.
+    #[inline(always)]
     pub fn any<R: Ring<T>>(&self, i: usize) -> Sums<T> {
-        let mut sums = [R::zero(); LANES];
-        walk_elements(&self.view, self.values, i, |at, value| {
-            sums[at.lane] = R::add(sums[at.lane], R::multiply(value, self.x[at.column as usize]));
-        });
-        sums
+        any::<T, R>(&self.view, self.values.any(), self.x, i)
     }
 
     /// Consecutive rows with elements at the same distances from the diagonal: the vector is read
     /// contiguously.
     #[inline(always)]
-    fn diagonals<R: Ring<T>, const ALL: bool>(&self, i: usize, slice: &Slice) -> Sums<T> {
+    fn diagonals<R: Ring<T>>(&self, i: usize, slice: &Slice) -> Sums<T> {
         let steps = self.view.steps(slice);
         let of = self.values.of_slice(i, slice);
         let first = slice.base.wrapping_add(u64::from(slice.place) * LANES as u64);
@@ -108,7 +94,7 @@ impl<T: Element, V: Values<T>> Job<'_, T, V> {
             let one = step(steps, k);
             let values = self.values.step(of, k);
             let at = first.wrapping_add(u64::from(one.offset));
-            if ALL || one.mask == u32::MAX {
+            if one.mask == u32::MAX {
                 // SAFETY: all lanes have an element, and the columns of elements have been checked.
                 let x = unsafe { self.x.get_unchecked(at as usize..at as usize + LANES) };
                 for lane in 0..LANES {
@@ -131,49 +117,27 @@ impl<T: Element, V: Values<T>> Job<'_, T, V> {
 
     /// Slices with a code for each lane.
     #[inline(always)]
-    fn lanes<R: Ring<T>, const W: usize>(&self, i: usize, slice: &Slice) -> Sums<T> {
+    fn lanes<R: Ring<T>>(&self, i: usize, slice: &Slice) -> Sums<T> {
         let steps = self.view.steps(slice);
-        let codes = self.view.codes(slice);
+        let (codes, width) = (self.view.codes(slice), usize::from(slice.width));
         let of = self.values.of_slice(i, slice);
         let origins = origins(&self.view, slice);
         let mut sums = [R::zero(); LANES];
         for k in 0..steps.len() {
             let one = step(steps, k);
             let values = self.values.step(of, k);
-            let codes = &codes[k * LANES * W..][..LANES * W];
-            let mut columns = [0; LANES];
-            for (lane, column) in columns.iter_mut().enumerate() {
-                *column = origins[lane].wrapping_add(one.offset).wrapping_add(code::<W>(codes, lane));
+            let codes = &codes[k * LANES * width..][..LANES * width];
+            let mut columns = origins;
+            for column in &mut columns {
+                *column = column.wrapping_add(one.offset);
+            }
+            match width {
+                0 => {}
+                1 => add_lane_codes::<1>(codes, &mut columns),
+                2 => add_lane_codes::<2>(codes, &mut columns),
+                _ => add_lane_codes::<4>(codes, &mut columns),
             }
             self.add::<R>(&mut sums, one.mask, &values, columns, 0);
-        }
-        sums
-    }
-
-    /// Slices with a code for each node and block.
-    #[inline(always)]
-    fn blocks<R: Ring<T>, const W: usize>(&self, i: usize, slice: &Slice) -> Sums<T> {
-        let block = self.view.head.block;
-        let steps = self.view.steps(slice);
-        let codes = self.view.codes(slice);
-        let of = self.values.of_slice(i, slice);
-        let (origins, phase, n_codes) = (origins(&self.view, slice), slice.phase(block), slice.n_codes(block));
-        let mut nodes = [0; LANES];
-        for (lane, node) in nodes.iter_mut().enumerate() {
-            *node = (phase + lane) / block;
-        }
-        let mut sums = [R::zero(); LANES];
-        for k in 0..steps.len() {
-            let one = step(steps, k);
-            let codes = &codes[k * n_codes * W..][..n_codes * W];
-            let mut columns = [0; LANES];
-            for (lane, column) in columns.iter_mut().enumerate() {
-                *column = origins[lane].wrapping_add(one.offset).wrapping_add(code::<W>(codes, nodes[lane]));
-            }
-            for j in 0..block {
-                let values = self.values.step(of, k * block + j);
-                self.add::<R>(&mut sums, one.mask, &values, columns, j);
-            }
         }
         sums
     }
@@ -218,6 +182,25 @@ pub fn origins(view: &View, slice: &Slice) -> [u32; LANES] {
         }
     }
     origins
+}
+
+/// The sums of the lanes of slice `i`, one element after the other.
+#[inline(never)]
+fn any<T: Element, R: Ring<T>>(view: &View, values: AnyValues<T>, x: &[T], i: usize) -> Sums<T> {
+    let mut sums = [R::zero(); LANES];
+    walk_elements(view, values, i, |at, value| {
+        sums[at.lane] = R::add(sums[at.lane], R::multiply(value, x[at.column as usize]));
+    });
+    sums
+}
+
+/// Adds the lanes' codes, of `W` bytes, to the lanes' columns.
+#[inline(always)]
+fn add_lane_codes<const W: usize>(codes: &[u8], columns: &mut [u32; LANES]) {
+    let codes = &codes[..LANES * W];
+    for (lane, column) in columns.iter_mut().enumerate() {
+        *column = column.wrapping_add(code::<W>(codes, lane));
+    }
 }
 
 /// Adds the codes of the lanes' nodes, of `W` bytes, to the lanes' columns.

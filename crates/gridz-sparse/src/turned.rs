@@ -50,7 +50,10 @@ impl<T: Element, R: Ring<T>> Turned<'_, T, R> {
                     *at = row as usize;
                 }
                 let first = columns.start;
-                dispatch_up_to_avx2(level, Add::<T, R> { view, values, i, n, x, rows, first, y: &mut *y, ring });
+                dispatch_up_to_avx2(
+                    level,
+                    Add::<T, R> { level, view, values, i, n, x, rows, first, y: &mut *y, ring },
+                );
             }
         };
         y.fill(R::zero());
@@ -82,7 +85,10 @@ impl<T: Element, R: Ring<T>> Turned<'_, T, R> {
             for slice in 0..long.n as usize {
                 let i = head.n_slices + long.first as usize + slice;
                 let rows = [long.row as usize; LANES];
-                dispatch_up_to_avx2(level, Add::<T, R> { view, values, i, n, x, rows, first: 0, y: &mut *y, ring });
+                dispatch_up_to_avx2(
+                    level,
+                    Add::<T, R> { level, view, values, i, n, x, rows, first: 0, y: &mut *y, ring },
+                );
             }
         }
         Ok(())
@@ -110,6 +116,7 @@ fn parts(matrix: &Matrix, pool: &Pool) -> Result<Vec<(Range<usize>, Range<usize>
 /// Adds the elements of slice `i`, whose lanes have these rows, to a vector that starts at column
 /// `first`.
 struct Add<'a, T, R> {
+    level: Isa,
     view: View<'a>,
     values: AnyValues<'a, T>,
     i: usize,
@@ -126,9 +133,9 @@ impl<T: Element, R: Ring<T>> Kernel for Add<'_, T, R> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { view, values, i, n, x, rows, first, y, ring: _ } = self;
+        let Self { level, view, values, i, n, x, rows, first, y, ring: _ } = self;
         let slice = view.slice(i);
-        let (columns, of) = (Columns::new(&view, &slice), values.of_slice(i, &slice));
+        let (columns, of) = (Columns::new(&view, &slice, level), values.of_slice(i, &slice));
         // With one vector, the factor of each lane.
         let own = rows.map(|row| if n == 1 { x[row] } else { T::default() });
         for k in 0..columns.n_steps() {

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use crate::access::AnyValues;
 use crate::element::Element;
 use crate::frame::View;
 use crate::layout::{LANES, Slice, ValueBlock, ValueCodec};
@@ -19,6 +20,8 @@ pub trait Values<T>: Copy + Send + Sync {
     fn of_slice(&self, i: usize, slice: &Slice) -> Self::OfSlice;
     /// The values of a step of the slice.
     fn step(&self, of: Self::OfSlice, step: usize) -> [T; LANES];
+    /// The same values, as the type for all codecs.
+    fn any(&self) -> AnyValues<'_, T>;
     /// The values of a step, as vectors.
     ///
     /// # Safety
@@ -53,6 +56,10 @@ pub struct Plain<'a>(pub &'a [u8]);
 impl<T: Element> Values<T> for Plain<'_> {
     type OfSlice = usize;
 
+    fn any(&self) -> AnyValues<'_, T> {
+        AnyValues::Plain(*self)
+    }
+
     #[inline(always)]
     fn of_slice(&self, _: usize, slice: &Slice) -> usize {
         slice.values_at as usize
@@ -83,6 +90,10 @@ pub struct Constant<T>(pub T);
 
 impl<T: Element> Values<T> for Constant<T> {
     type OfSlice = ();
+
+    fn any(&self) -> AnyValues<'_, T> {
+        AnyValues::Constant(self.0)
+    }
 
     #[inline(always)]
     fn of_slice(&self, _: usize, _: &Slice) {}
@@ -130,6 +141,14 @@ impl<'a, T: Element, const W: usize> Dictionary<'a, T, W> {
 
 impl<T: Element, const W: usize> Values<T> for Dictionary<'_, T, W> {
     type OfSlice = usize;
+
+    fn any(&self) -> AnyValues<'_, T> {
+        let (codes, table, is_short) = (self.codes, self.table, self.is_short);
+        match W {
+            1 => AnyValues::Dictionary8(Dictionary { codes, table, is_short }),
+            _ => AnyValues::Dictionary16(Dictionary { codes, table, is_short }),
+        }
+    }
 
     #[inline(always)]
     fn of_slice(&self, _: usize, slice: &Slice) -> usize {
@@ -179,6 +198,10 @@ pub struct Blocks<'a>(pub View<'a>);
 
 impl<T: Element> Values<T> for Blocks<'_> {
     type OfSlice = ValueBlock;
+
+    fn any(&self) -> AnyValues<'_, T> {
+        AnyValues::Blocks(*self)
+    }
 
     #[inline(always)]
     fn of_slice(&self, i: usize, _: &Slice) -> ValueBlock {

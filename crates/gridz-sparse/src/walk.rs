@@ -4,9 +4,12 @@ use crate::element::Element;
 use crate::frame::{View, step};
 use crate::layout::{BLOCKED, IN_ORDER, LANES, RELATIVE, STEP_BYTES, Slice};
 use crate::values::Values;
+use gridz_codecs::cpu::isa::{Isa, Kernel, dispatch_up_to_avx2};
 
 /// Computes the columns of a slice.
 pub struct Columns<'a> {
+    /// Instructions that may be used.
+    level: Isa,
     steps: &'a [[u8; STEP_BYTES]],
     codes: &'a [u8],
     width: u8,
@@ -24,8 +27,8 @@ pub struct Columns<'a> {
 
 impl<'a> Columns<'a> {
     /// Prepares a slice.
-    #[inline]
-    pub fn new(view: &View<'a>, slice: &Slice) -> Self {
+    #[inline(never)]
+    pub fn new(view: &View<'a>, slice: &Slice, level: Isa) -> Self {
         let block = view.head.block;
         let (is_blocked, is_relative) = (slice.has(BLOCKED), slice.has(RELATIVE));
         let shared = is_blocked.then(|| {
@@ -41,6 +44,7 @@ impl<'a> Columns<'a> {
             }
         }
         Self {
+            level,
             steps: view.steps(slice),
             codes: view.codes(slice),
             width: slice.width,
@@ -60,15 +64,9 @@ impl<'a> Columns<'a> {
 
     /// The lanes that have an element at step `k`, and the (first) column of each; unspecified for
     /// other lanes.
-    #[inline(always)]
+    #[inline(never)]
     pub fn step(&self, k: usize) -> (u32, [u64; LANES]) {
-        match self.width {
-            0 => self.step_of::<0>(k),
-            1 => self.step_of::<1>(k),
-            2 => self.step_of::<2>(k),
-            4 => self.step_of::<4>(k),
-            _ => self.step_of::<8>(k),
-        }
+        dispatch_up_to_avx2(self.level, Step { columns: self, k })
     }
 
     #[inline(always)]
@@ -92,6 +90,28 @@ impl<'a> Columns<'a> {
             }
         }
         (one.mask, columns)
+    }
+}
+
+/// [`Columns::step`] as a kernel.
+struct Step<'a> {
+    columns: &'a Columns<'a>,
+    k: usize,
+}
+
+impl Kernel for Step<'_> {
+    type Output = (u32, [u64; LANES]);
+
+    #[inline(always)]
+    fn run(self) -> (u32, [u64; LANES]) {
+        let Self { columns, k } = self;
+        match columns.width {
+            0 => columns.step_of::<0>(k),
+            1 => columns.step_of::<1>(k),
+            2 => columns.step_of::<2>(k),
+            4 => columns.step_of::<4>(k),
+            _ => columns.step_of::<8>(k),
+        }
     }
 }
 
@@ -124,7 +144,7 @@ pub struct Walk {
 
 /// Calls `see` for each element of slice `i`, step by step.
 pub fn walk_columns(view: &View, i: usize, see: &mut impl FnMut(Walk)) {
-    let columns = Columns::new(view, &view.slice(i));
+    let columns = Columns::new(view, &view.slice(i), Isa::PORTABLE);
     for k in 0..columns.n_steps() {
         let (mask, first) = columns.step(k);
         for j in 0..columns.side {

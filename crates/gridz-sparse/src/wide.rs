@@ -35,6 +35,7 @@ struct Wide<'a, T, R> {
 
 /// Computes the sums of the lanes of slice `i`, `n` for each lane.
 struct Sum<'a, T, R> {
+    level: Isa,
     view: View<'a>,
     values: AnyValues<'a, T>,
     i: usize,
@@ -49,10 +50,10 @@ impl<T: Element, R: Ring<T>> Kernel for Sum<'_, T, R> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { view, values, i, n, x, sums, ring: _ } = self;
+        let Self { level, view, values, i, n, x, sums, ring: _ } = self;
         sums.fill(R::zero());
         let slice = view.slice(i);
-        let (columns, of) = (Columns::new(&view, &slice), values.of_slice(i, &slice));
+        let (columns, of) = (Columns::new(&view, &slice, level), values.of_slice(i, &slice));
         for k in 0..columns.n_steps() {
             let (mask, first) = columns.step(k);
             for j in 0..columns.side {
@@ -140,7 +141,7 @@ impl<T: Element, R: Ring<T>> Wide<'_, T, R> {
             let mut sums = [T::default(); LANES * MAX_VECTORS];
             let sums = &mut sums[..LANES * n];
             for i in slices {
-                dispatch_up_to_avx2(level, Sum::<T, R> { view, values, i, n, x, sums, ring });
+                dispatch_up_to_avx2(level, Sum::<T, R> { level, view, values, i, n, x, sums, ring });
                 for (row, sums) in view.rows(&view.slice(i)).zip(sums.chunks(n)) {
                     y[(row as usize - first) * n..][..n].copy_from_slice(sums);
                 }
@@ -156,7 +157,7 @@ impl<T: Element, R: Ring<T>> Wide<'_, T, R> {
             let mut sums = [T::default(); LANES * MAX_VECTORS];
             let sums = &mut sums[..LANES * n];
             for (i, to) in (first..).zip(to.chunks_mut(n)) {
-                dispatch_up_to_avx2(level, Sum::<T, R> { view, values, i, n, x, sums: &mut *sums, ring });
+                dispatch_up_to_avx2(level, Sum::<T, R> { level, view, values, i, n, x, sums: &mut *sums, ring });
                 to.copy_from_slice(fold::<T, R>(sums, n));
             }
         });

@@ -186,21 +186,13 @@ impl<W: SimdWord> WithSimd<W> for Range<'_, W> {
     }
 }
 
+/// Number of elements before a sample along the rows and planes of a fold.
+const NEIGHBORS: usize = 6;
+
 /// Computes the bits of the samples with both folds.
 struct Costs<'a, T> {
     samples: &'a Samples<'a>,
     to_numbers: &'a T,
-}
-
-impl<T> Costs<'_, T> {
-    /// The numbers of the elements that [`Samples::load`] loads.
-    #[inline(always)]
-    fn load<W: Word, S: Simd<W>>(&self, s: S, at: u64, distance: u64) -> S::Row
-    where
-        T: ToNumbers<W>,
-    {
-        self.to_numbers.convert(s, self.samples.load(s, at, distance))
-    }
 }
 
 impl<W: SimdWord, T: ToNumbers<W>> WithSimd<W> for Costs<'_, T> {
@@ -210,11 +202,35 @@ impl<W: SimdWord, T: ToNumbers<W>> WithSimd<W> for Costs<'_, T> {
     fn run<S: Simd<W>>(self, s: S) -> [u64; 2] {
         let &FoldChoice { rows, planes, .. } = self.samples.choice;
         let mut zeros = [[s.no_sum(); N_ORDERS]; 2];
+        // The samples, two elements before each, and the neighbors of each fold. Loaded in one place,
+        // because the conversion is inlined there.
+        let mut distances = [0; 3 + 2 * NEIGHBORS];
+        (distances[1], distances[2]) = (1, 2);
+        let mut are_used = [true; 3 + 2 * NEIGHBORS];
+        let mut i = 0;
+        while i < 2 {
+            let (row, plane) = (rows[i], planes[i]);
+            let neighbors = [row, row + 1, plane, plane + 1, plane + row, plane + row + 1];
+            let mut k = 0;
+            while k < NEIGHBORS {
+                distances[3 + NEIGHBORS * i + k] = neighbors[k];
+                are_used[3 + NEIGHBORS * i + k] = row > 0 && (k < 2 || plane > 0);
+                k += 1;
+            }
+            i += 1;
+        }
+        let mut numbers = [s.splat(W::ZERO); 3 + 2 * NEIGHBORS];
         let mut run = 0;
         while run < N_RUNS {
             let at = self.samples.choice.run_start(run);
-            let this = self.load(s, at, 0);
-            let (one, two) = (self.load(s, at, 1), self.load(s, at, 2));
+            let mut k = 0;
+            while k < numbers.len() {
+                if are_used[k] {
+                    numbers[k] = self.to_numbers.convert(s, self.samples.load(s, at, distances[k]));
+                }
+                k += 1;
+            }
+            let [this, one, two, ..] = numbers;
             let along_x = s.sub(this, one);
             let twice = s.sub(along_x, s.sub(one, two));
             let mut i = 0;
@@ -222,15 +238,15 @@ impl<W: SimdWord, T: ToNumbers<W>> WithSimd<W> for Costs<'_, T> {
                 let (row, plane) = (rows[i], planes[i]);
                 let mut differences = [along_x, twice, this, this, this, this, this, this];
                 if row > 0 {
-                    let above = self.load(s, at, row);
-                    let along_xy = s.sub(along_x, s.sub(above, self.load(s, at, row + 1)));
+                    let near = 3 + NEIGHBORS * i;
+                    let above = numbers[near];
+                    let along_xy = s.sub(along_x, s.sub(above, numbers[near + 1]));
                     (differences[2], differences[3]) = (s.sub(this, above), along_xy);
                     if plane > 0 {
-                        let behind = self.load(s, at, plane);
-                        let along_xz = s.sub(behind, self.load(s, at, plane + 1));
-                        let behind_above = self.load(s, at, plane + row);
-                        let behind_along_xy =
-                            s.sub(along_xz, s.sub(behind_above, self.load(s, at, plane + row + 1)));
+                        let behind = numbers[near + 2];
+                        let along_xz = s.sub(behind, numbers[near + 3]);
+                        let behind_above = numbers[near + 4];
+                        let behind_along_xy = s.sub(along_xz, s.sub(behind_above, numbers[near + 5]));
                         differences[4] = s.sub(this, behind);
                         differences[5] = s.sub(along_x, along_xz);
                         differences[6] = s.sub(differences[2], s.sub(behind, behind_above));

@@ -88,7 +88,7 @@ pub fn dispatch<K: Kernel>(level: Isa, kernel: K) -> K::Output {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
         CpuLevel::Avx512 => unsafe { with_avx512(kernel) },
-        _ => kernel.run(),
+        _ => portable(kernel),
     }
 }
 
@@ -100,8 +100,14 @@ pub fn dispatch_up_to_avx2<K: Kernel>(level: Isa, kernel: K) -> K::Output {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: an `Isa` is proof that the CPU has its instructions; those of AVX-512 include AVX2.
         CpuLevel::Avx2 | CpuLevel::Avx512 => unsafe { with_avx2(kernel) },
-        _ => kernel.run(),
+        _ => portable(kernel),
     }
+}
+
+/// Runs a kernel in a function that all dispatchers share.
+#[inline(never)]
+fn portable<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run()
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -96,6 +96,11 @@ impl Pool {
     /// Calls `work` on every item and returns the results in order. Items are begun in order. If
     /// there are several, workers help the calling thread, which begins at once.
     pub fn map<I: Send, R: Send>(&self, items: Vec<I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
+        self.map_by(items, &work)
+    }
+
+    /// [`Pool::map`], compiled once for all work on items of a type.
+    fn map_by<I: Send, R: Send>(&self, items: Vec<I>, work: &(dyn Fn(I) -> R + Sync)) -> Vec<R> {
         let n_items = items.len();
         // Asking for the workers starts them, so do not ask for a single item.
         if n_items < 2 || self.workers().is_none() {

@@ -303,7 +303,7 @@ fn index_bits(n_table: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::rows::{NoPrefetch, Portable};
+    use crate::stage::rows::{NoPrefetch, PORTABLE, Portable};
 
     struct Unpacked<W>(Vec<W>);
 
@@ -323,15 +323,15 @@ mod tests {
         let mut padded = numbers.to_vec();
         padded.resize(n.next_multiple_of(LANES), W::default());
         let mut widths = Widths::new();
-        widths.choose(Portable, &padded, n);
+        widths.choose(PORTABLE, &padded, n);
         let (mut index, mut out) = (vec![0xee; widths.index_bytes()], vec![0xee; widths.n_bytes]);
-        widths.write_index::<W, _>(Portable, &mut index);
-        widths.pack(Portable, &padded, &mut out, &mut NoPrefetch);
+        widths.write_index::<W, _>(PORTABLE, &mut index);
+        widths.pack(PORTABLE, &padded, &mut out, &mut NoPrefetch);
         let mut back = Widths::new();
-        back.read::<W, _>(Portable, widths.table(), &index, n).unwrap();
+        back.read::<W, _>(PORTABLE, widths.table(), &index, n).unwrap();
         assert_eq!((back.n_bytes, back.table()), (widths.n_bytes, widths.table()));
         let mut unpacked: Unpacked<W> = Unpacked(Vec::new());
-        back.unpack(Portable, &out, &mut unpacked);
+        back.unpack(PORTABLE, &out, &mut unpacked);
         assert_eq!(unpacked.0, padded);
         index.len() + out.len() + widths.table().len()
     }
@@ -366,8 +366,8 @@ mod tests {
         let mut read = |table: &[u8], byte| {
             let index = vec![byte; Widths::bytes_of_index(table.len(), 100)];
             [
-                widths.read::<u32, _>(Portable, table, &index, 100).is_ok(),
-                widths.read::<u64, _>(Portable, table, &index, 100).is_ok(),
+                widths.read::<u32, _>(PORTABLE, table, &index, 100).is_ok(),
+                widths.read::<u64, _>(PORTABLE, table, &index, 100).is_ok(),
             ]
         };
         assert_eq!(read(&[3, 2], 0), [false, false]);

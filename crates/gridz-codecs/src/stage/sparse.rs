@@ -7,7 +7,7 @@
 use crate::error::{Error, Result};
 use crate::stage::bitmap::Bitmap;
 use crate::stage::bits::{Writer, peek, string_bytes, window};
-use crate::stage::rows::{LANES, Simd, first_lanes};
+use crate::stage::rows::{LANES, first_lanes, outlined};
 use crate::stage::word::Word;
 
 /// Bytes of the header: the count of nonzero numbers, their bits, and the bits of a gap.
@@ -39,28 +39,6 @@ pub fn least_bytes(count: usize, width: u32) -> usize {
 }
 
 impl Coding {
-    /// Chooses the form for `n` numbers. The slice has room for one more row.
-    #[inline(always)]
-    pub fn choose<W: Word, S: Simd<W>>(s: S, numbers: &[W], n: usize) -> Self {
-        let mut bitmap = Bitmap::new(n);
-        let mut any = s.splat(W::default());
-        let mut k = 0;
-        while k * LANES < n {
-            let lanes = first_lanes(n - k * LANES);
-            let row = s.load(&numbers[k * LANES..]);
-            any = s.or(any, s.select_or_zero(lanes, row));
-            bitmap.words_mut()[k] = lanes & s.gt_mask(row, W::default());
-            k += 1;
-        }
-        let (count, width) = (bitmap.count(), s.any(any).bit_length());
-        let marked_bytes = bitmap.n_bytes() + string_bytes(count, width);
-        let mut coding = Self { bitmap, count, width, gap_bits: 0, n_bytes: marked_bytes };
-        if count <= MAX_LISTED {
-            coding.try_list(numbers);
-        }
-        coding
-    }
-
     /// Chooses a list if it is shorter than the bitmap.
     fn try_list<W: Word>(&mut self, numbers: &[W]) {
         let (mut longest, mut next, mut low_bits) = (0, 0, 0);
@@ -81,9 +59,9 @@ impl Coding {
         HEADER + self.n_bytes
     }
 
-    /// Writes the numbers that [`Coding::choose`] saw to `out`, which has exactly
-    /// [`Coding::n_bytes`].
-    pub fn write<W: Word>(&self, numbers: &[W], out: &mut [u8]) {
+    /// See [`write`].
+    #[inline(always)]
+    fn write<W: Word>(&self, numbers: &[W], out: &mut [u8]) {
         let (header, rest) = out.split_at_mut(HEADER);
         header[..2].copy_from_slice(&(self.count as u16).to_le_bytes());
         header[2..].copy_from_slice(&[self.width as u8, self.gap_bits as u8]);
@@ -107,6 +85,34 @@ impl Coding {
         let (string, rest) = rest.split_at_mut(string_bytes(self.count, length_bits(self.width)));
         write_string(string, lengths);
         write_string(rest, marked().map(|number| (number & u64::low_mask(low_bits(number)), low_bits(number))));
+    }
+}
+
+outlined! {
+    /// Chooses the form for `n` numbers. The slice has room for one more row.
+    pub fn choose<'a, W>(s, numbers: &'a [W], n: usize) -> Coding {
+        let mut bitmap = Bitmap::new(n);
+        let mut any = s.splat(W::default());
+        let mut k = 0;
+        while k * LANES < n {
+            let lanes = first_lanes(n - k * LANES);
+            let row = s.load(&numbers[k * LANES..]);
+            any = s.or(any, s.select_or_zero(lanes, row));
+            bitmap.words_mut()[k] = lanes & s.gt_mask(row, W::default());
+            k += 1;
+        }
+        let (count, width) = (bitmap.count(), s.any(any).bit_length());
+        let marked_bytes = bitmap.n_bytes() + string_bytes(count, width);
+        let mut coding = Coding { bitmap, count, width, gap_bits: 0, n_bytes: marked_bytes };
+        if count <= MAX_LISTED {
+            coding.try_list(numbers);
+        }
+        coding
+    }
+
+    /// Writes the numbers that [`choose`] saw to `out`, which has exactly [`Coding::n_bytes`].
+    pub fn write<'a, W>(_s, coding: &'a Coding, numbers: &'a [W], out: &'a mut [u8]) {
+        coding.write(numbers, out);
     }
 }
 
@@ -180,10 +186,10 @@ fn read_listed<W: Word>(bytes: &[u8], numbers: &mut [W], count: usize, width: u3
 mod tests {
     use super::*;
     use crate::stage::predict::tests::padded;
-    use crate::stage::rows::Portable;
+    use crate::stage::rows::PORTABLE;
 
     fn round_trip<W: Word + std::fmt::Debug>(numbers: &[W]) -> usize {
-        let coding = Coding::choose(Portable, &padded(numbers), numbers.len());
+        let coding = choose(PORTABLE, &padded(numbers), numbers.len());
         let mut bytes = vec![0xee; coding.n_bytes()];
         coding.write(numbers, &mut bytes);
         let mut back = vec![W::from_u64(7); numbers.len()];

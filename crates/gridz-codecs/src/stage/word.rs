@@ -2,10 +2,11 @@
 
 use std::ops::{BitAnd, BitOr, BitOrAssign, BitXor, Not, Shl, Shr};
 
+use crate::cpu::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::stage::entropy::simd::{Avx512, contexts as simd};
 use crate::stage::quantize::{Float, Uniform};
-use crate::stage::rows::LANES;
+use crate::stage::rows::{LANES, WithSimd, at_level};
 
 /// `u32` or `u64`; arithmetic is modulo 2^BITS.
 pub trait Word:
@@ -54,6 +55,9 @@ pub trait Word:
     fn trailing_zeros(self) -> u32;
     /// The smaller and the larger of two words in two's complement.
     fn min_max_signed(self, other: Self) -> (Self, Self);
+
+    /// Runs a task with rows of words of this type and the instructions of a level.
+    fn at_level<T: WithSimd<Self>>(level: Isa, task: T) -> T::Output;
 
     /// Completes a row of numbers from their tails, see [`simd::read_tails_32`].
     #[cfg(target_arch = "x86_64")]
@@ -105,6 +109,10 @@ macro_rules! word {
             const ZERO: Self = 0;
             const BITS: u32 = <$unsigned>::BITS;
             const FRACTION_BITS: u32 = $fraction_bits;
+
+            fn at_level<T: WithSimd<Self>>(level: Isa, task: T) -> T::Output {
+                at_level(level, task)
+            }
 
             #[inline(always)]
             fn from_u64(x: u64) -> Self {

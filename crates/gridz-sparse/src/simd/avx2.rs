@@ -170,23 +170,18 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
     /// must have as many elements as the matrix has columns.
     #[inline(always)]
     pub unsafe fn slice(&self, i: usize, slice: &Slice) -> Option<[T; LANES]> {
-        // SAFETY: the same promises.
-        unsafe {
-            match slice.width {
-                0 => Some(self.blocks::<0>(i, slice)),
-                1 => Some(self.blocks::<1>(i, slice)),
-                2 => Some(self.blocks::<2>(i, slice)),
-                4 => Some(self.blocks::<4>(i, slice)),
-                _ => None,
-            }
+        if slice.width > 4 {
+            return None;
         }
+        // SAFETY: the same promises.
+        Some(unsafe { self.blocks(i, slice) })
     }
 
     #[inline(always)]
-    unsafe fn blocks<const W: usize>(&self, i: usize, slice: &Slice) -> [T; LANES] {
+    unsafe fn blocks(&self, i: usize, slice: &Slice) -> [T; LANES] {
         let block = self.view.head.block;
         let steps = self.view.steps(slice);
-        let codes = self.view.codes(slice);
+        let (codes, width) = (self.view.codes(slice), usize::from(slice.width));
         let of = self.values.of_slice(i, slice);
         let (phase, n_codes) = (slice.phase(block), slice.n_codes(block));
         let nodes = &self.nodes[phase];
@@ -213,9 +208,15 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
             let mut own = [T::zero_four(); FOURS];
             for k in 0..steps.len() {
                 let one = step(steps, k);
-                let codes = &codes[k * n_codes * W..][..n_codes * W];
+                let codes = &codes[k * n_codes * width..][..n_codes * width];
                 for node in 0..n_codes {
-                    let column = origins[node].wrapping_add(one.offset).wrapping_add(code::<W>(codes, node));
+                    let code = match width {
+                        0 => 0,
+                        1 => code::<1>(codes, node),
+                        2 => code::<2>(codes, node),
+                        _ => code::<4>(codes, node),
+                    };
+                    let column = origins[node].wrapping_add(one.offset).wrapping_add(code);
                     columns[node] = if one.mask & lanes[node] != 0 { column } else { 0 };
                 }
                 for j in 0..block {

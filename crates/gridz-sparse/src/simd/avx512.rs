@@ -100,10 +100,7 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
         let [low, high] = unsafe {
             match (slice.has(BLOCKED), slice.width) {
                 (false, 0) if slice.has(RELATIVE) && is_in_order => self.diagonals(i, slice),
-                (false, 0) => self.lanes::<0>(i, slice),
-                (false, 1) => self.lanes::<1>(i, slice),
-                (false, 2) => self.lanes::<2>(i, slice),
-                (false, 4) => self.lanes::<4>(i, slice),
+                (false, 0 | 1 | 2 | 4) => self.lanes(i, slice),
                 (true, 0 | 1 | 2 | 4) => self.blocks(i, slice),
                 _ => return None,
             }
@@ -144,9 +141,9 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
     }
 
     #[inline(always)]
-    unsafe fn lanes<const W: usize>(&self, i: usize, slice: &Slice) -> [T::Vector; 2] {
+    unsafe fn lanes(&self, i: usize, slice: &Slice) -> [T::Vector; 2] {
         let steps = self.view.steps(slice);
-        let codes = self.view.codes(slice);
+        let (codes, width) = (self.view.codes(slice), usize::from(slice.width));
         let of = self.values.of_slice(i, slice);
         let x = self.x.as_ptr();
         // SAFETY: the columns of elements have been checked, and only those in the mask are
@@ -157,13 +154,12 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
             for k in 0..steps.len() {
                 let one = step(steps, k);
                 let [v_low, v_high] = self.values.vectors(of, k);
-                let codes = &codes[k * LANES * W..][..LANES * W];
-                fetch_ahead(codes);
+                let (first, second) = codes[k * LANES * width..][..LANES * width].split_at(HALF * width);
                 let offset = _mm512_set1_epi32(one.offset as i32);
                 let (low, high) = halves(one.mask);
-                let code = load_codes::<W>(codes.as_ptr(), u16::MAX);
+                let code = load_codes_of(first, width, u16::MAX);
                 let x_low = T::gather(low, x, _mm512_add_epi32(_mm512_add_epi32(origins[0], offset), code));
-                let code = load_codes::<W>(codes.as_ptr().add(HALF * W), u16::MAX);
+                let code = load_codes_of(second, width, u16::MAX);
                 let x_high = T::gather(high, x, _mm512_add_epi32(_mm512_add_epi32(origins[1], offset), code));
                 if slice.has(FULL) {
                     sums[0] = T::add_product(sums[0], v_low, x_low);

@@ -313,14 +313,14 @@ pub fn decode<W: Word, S: Simd<W>>(
     let repeats = &mut memory.repeats[..n_repeats];
     let list_values = &mut memory.list_values;
     for list in &mut list_values[..3] {
-        reader.take(&mut list[..n_repeats])?;
+        lists::take(s, &mut reader, &mut list[..n_repeats])?;
     }
     for (i, repeat) in repeats.iter_mut().enumerate() {
         *repeat = Repeat { literals: list_values[0][i], length: list_values[1][i], distance: list_values[2][i] };
     }
     let n_literal = repeats::check(repeats, n_copies)?;
     for list in list_values.iter_mut() {
-        reader.take(&mut list[..n_literal])?;
+        lists::take(s, &mut reader, &mut list[..n_literal])?;
     }
     let copies = &mut memory.copies[..n_copies];
     for (i, copy) in copies[n_copies - n_literal..].iter_mut().enumerate() {
@@ -331,16 +331,16 @@ pub fn decode<W: Word, S: Simd<W>>(
     let n_numbers = copies::check(copies, m)?;
     let all_numbers = &mut memory.numbers[..n_numbers + LANES];
     let numbers = &mut all_numbers[..n_numbers];
-    reader.take_rows(s, numbers)?;
+    lists::take_rows(s, &mut reader, numbers)?;
     if has_runs {
-        reader.take(&mut memory.literal_lengths[..n_numbers])?;
+        lists::take(s, &mut reader, &mut memory.literal_lengths[..n_numbers])?;
     }
     let n_starts = if has_rows { numbers.iter().filter(|&&number| number == W::ZERO).count() } else { 0 };
     if n_starts > m / SYMBOLS_PER {
         return Err(damage("too many rows"));
     }
     let starts = &mut memory.starts[..n_starts + LANES];
-    reader.take_rows(s, &mut starts[..n_starts])?;
+    lists::take_rows(s, &mut reader, &mut starts[..n_starts])?;
     if (bytes.len() - reader.bytes.len()).next_multiple_of(UNIT) != bytes.len() {
         return Err(damage("bytes after its lists"));
     }

@@ -13,7 +13,7 @@ use crate::cpu::thread_cache::bytes_of;
 use crate::error::{Error, Result, try_vec};
 use crate::stage::entropy::lanes::LANES;
 use crate::stage::entropy::section::{self, Coding};
-use crate::stage::rows::{Simd, WithSimd, dispatch};
+use crate::stage::rows::{Simd, WithSimd, dispatch, outlined};
 use crate::stage::word::Word;
 
 /// The forms of a list.
@@ -292,25 +292,25 @@ pub struct Reader<'a, 'b> {
     pub bytes: &'b [u8],
 }
 
-impl Reader<'_, '_> {
+outlined! {
     /// Reads a list of numbers and overwrites all of `numbers`.
     ///
     /// # Errors
     /// `Corrupt`.
-    #[inline(always)]
-    pub fn take<W: Word>(&mut self, numbers: &mut [W]) -> Result<()> {
-        self.take_by(OneByOne, numbers)
+    pub fn take<'a, 'b, 'c, W>(_s, reader: &'a mut Reader<'b, 'c>, numbers: &'a mut [u32]) -> Result<()> {
+        reader.take_by(OneByOne, numbers)
     }
 
-    /// As [`Self::take`], with vector instructions: for long lists of words.
+    /// As [`take`], with vector instructions: for long lists of words.
     ///
     /// # Errors
     /// `Corrupt`.
-    #[inline(always)]
-    pub fn take_rows<W: Word, S: Simd<W>>(&mut self, s: S, numbers: &mut [W]) -> Result<()> {
-        self.take_by(ByRows(s), numbers)
+    pub fn take_rows<'a, 'b, 'c, W>(s, reader: &'a mut Reader<'b, 'c>, numbers: &'a mut [W]) -> Result<()> {
+        reader.take_by(ByRows(s), numbers)
     }
+}
 
+impl Reader<'_, '_> {
     #[inline(always)]
     fn take_by<W: Word, R: ReadRow<W>>(&mut self, reader: R, numbers: &mut [W]) -> Result<()> {
         if numbers.is_empty() {

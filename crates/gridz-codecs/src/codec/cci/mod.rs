@@ -121,6 +121,7 @@ struct Coder {
 
 impl<W: SimdWord> BlockCoder<W> for Coder {
     const NAME: &'static str = "cci";
+    const IS_PER_LEVEL: bool = true;
     type Work = Work<W>;
 
     fn layout(&self) -> &Layout {

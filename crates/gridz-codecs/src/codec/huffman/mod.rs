@@ -133,6 +133,7 @@ impl<T> Coder<T> {
 
 impl<T: Number> BlockCoder<u32> for Coder<T> {
     const NAME: &'static str = "huffman";
+    const IS_PER_LEVEL: bool = true;
     type Work = Work<T>;
 
     fn layout(&self) -> &Layout {

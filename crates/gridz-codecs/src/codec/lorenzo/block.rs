@@ -4,17 +4,17 @@ use crate::codec::lorenzo::header::{self, BITS, CONST, CUT, DECIMAL, FIXED, HUFF
 use crate::codec::lorenzo::layout::UNIT;
 use crate::codec::lorenzo::mask::Mask;
 use crate::codec::lorenzo::params::Mode;
-use crate::codec::lorenzo::{cut, decimal, dict, huff, map};
+use crate::codec::lorenzo::{cut, decimal, dict, huff, loops, map, mask};
 use crate::cpu::thread_cache::{ThreadCache, at_least};
 use crate::error::{Error, Result};
 use crate::stage::bitmap::Bitmap;
 use crate::stage::blocks::layout::Layout;
-use crate::stage::blocks::source::{BlockWords, Source, SourcePrefetcher};
+use crate::stage::blocks::source::{self, BlockWords, Source, SourcePrefetcher};
 use crate::stage::blocks::target::{Buffered, Direct, Line, Shifted, Target};
 use crate::stage::element::Element;
 use crate::stage::pack;
-use crate::stage::predict::{self, ANY, Each, LineSums, Orders};
-use crate::stage::rows::{CACHE_LINE, LANES, Prefetcher, Simd};
+use crate::stage::predict::{self, Each};
+use crate::stage::rows::{CACHE_LINE, LANES, Simd};
 use crate::stage::samples::{FEW, Samples};
 use crate::stage::sparse;
 use crate::stage::word::Word;
@@ -68,31 +68,6 @@ impl<W: Word> Work<W> {
     }
 }
 
-/// Replaces differences to `first` by the differences of the same numbers shifted to the right.
-#[inline(always)]
-fn shift_words<W: Word, S: Simd<W>>(s: S, words: &mut [W], n: usize, first: W, shift: u32) {
-    let (first, base) = (s.splat(first), s.splat(first.shift_signed(shift)));
-    let mut at = 0;
-    while at < n {
-        let row = s.shift_right_signed(s.add(s.load(&words[at..]), first), shift);
-        s.store(s.sub(row, base), &mut words[at..]);
-        at += LANES;
-    }
-}
-
-/// Subtracts the first number from all numbers, and returns it.
-#[inline(always)]
-fn subtract_first<W: Word, S: Simd<W>>(s: S, v: &mut [W], n: usize) -> W {
-    let base = v[0];
-    let first = s.splat(base);
-    let mut at = 0;
-    while at < n {
-        s.store(s.sub(s.load(&v[at..]), first), &mut v[at..]);
-        at += LANES;
-    }
-    base
-}
-
 /// Encodes the block of this shape to the start of `out`, which has room for any block. Returns the
 /// bytes of the result, a multiple of [`UNIT`].
 #[inline(always)]
@@ -108,7 +83,7 @@ pub fn encode<W: Word, S: Simd<W>>(
     let n = shape[0] * shape[1] * shape[2];
     let is_dense = mode == Mode::Dense;
     let ([words, fixed, decimals, cuts, kept], scratch) = work.buffers();
-    let block = BlockWords::load(s, source, shape, element, words);
+    let block = source::load(s, source, shape, element, words);
     if block.range[0] == block.range[1] {
         out[..UNIT].fill(0);
         out[0] = CONST;
@@ -121,9 +96,9 @@ pub fn encode<W: Word, S: Simd<W>>(
         kept[..n].copy_from_slice(&words[..n]);
     }
     let samples = Samples::new(&words[..n]);
-    let mask = Mask::choose(s, &words[..n], &samples, block.first, shape, element.bytes);
+    let mask = mask::choose(s, &words[..n], &samples, block.first, shape, element.bytes);
     let (block, samples) = match &mask {
-        Some(mask) => (mask.fill(s, words, n, block.first), Samples::new(&words[..n])),
+        Some(mask) => (mask::fill(s, mask, words, n, block.first), Samples::new(&words[..n])),
         None => (block, samples),
     };
     let masked = mask.as_ref().map(|mask| &mask.bitmap);
@@ -203,7 +178,7 @@ fn choose<'a, W: Word, S: Simd<W>>(
     let digits = if element.is_float { decimal::to_decimal(s, words, n, samples, first, decimals) } else { None };
     let cut_unit = if element.is_float { cut::to_cut(s, words, n, first, [lowest, highest], cuts) } else { None };
     if shift > 0 {
-        shift_words(s, words, n, first, shift);
+        loops::shift_words(s, words, n, first, shift);
     }
     let first = first.shift_signed(shift);
 
@@ -216,7 +191,7 @@ fn choose<'a, W: Word, S: Simd<W>>(
             DECIMAL => &mut *decimals,
             _ => &mut *cuts,
         };
-        let other_base = if other_map == BITS { first } else { subtract_first(s, v, n) };
+        let other_base = if other_map == BITS { first } else { loops::subtract_first(s, v, n) };
         let candidate = predict::Numbers {
             v,
             shape,
@@ -240,7 +215,7 @@ fn choose<'a, W: Word, S: Simd<W>>(
         FIXED => (fixed, [words, decimals]),
         DECIMAL => (decimals, [words, fixed]),
         _ => {
-            tails = Some(cut::Tails::new(s, words, n, (first, shift), map_unit, masked, fixed));
+            tails = Some(cut::tails(s, words, n, first, shift, map_unit, masked, fixed));
             (cuts, [fixed, decimals])
         }
     };
@@ -342,7 +317,7 @@ impl Shortest<'_> {
         if let Some(tails) = &head.tails {
             let (zeros, tails_place) = behind.split_at_mut(behind.len() - tails.n_bytes);
             zeros.fill(0);
-            tails.write(s, tails_place);
+            cut::write(s, tails, tails_place);
         }
         Some(contents)
     }
@@ -363,9 +338,9 @@ fn write_entropy<W: Word, S: Simd<W>>(
         huff::to_columns(numbers, shape[2], spare);
     }
     let numbers = if by_columns { &spare[..numbers.len()] } else { numbers };
-    let coding = huff::Coding::choose(numbers);
+    let coding = loops::plan_entropy(s, numbers);
     if let Some(out) = shortest.replace_differences(s, head, HUFF, coding.n_bytes()) {
-        coding.write(numbers, out);
+        loops::write_entropy(s, &coding, numbers, out);
     }
 }
 
@@ -380,15 +355,15 @@ fn write_differences<W: Word, S: Simd<W>>(
     ahead: &mut SourcePrefetcher,
     shortest: &mut Shortest,
 ) {
-    let coding = pack::Coding::choose(s, numbers, n, scratch);
+    let coding = pack::choose(s, numbers, n, scratch);
     if let Some(out) = shortest.replace_differences(s, head, SPLIT, coding.n_bytes()) {
-        coding.write(s, numbers, scratch, out, ahead);
+        pack::write(s, &coding, numbers, scratch, out, ahead);
     }
     let is_short = |(count, width)| padded(head.with(sparse::least_bytes(count, width))) < shortest.n_bytes;
     if coding.nonzero().is_some_and(is_short) {
-        let coding = sparse::Coding::choose(s, numbers, n);
+        let coding = sparse::choose(s, numbers, n);
         if let Some(out) = shortest.replace_differences(s, head, SPARSE, coding.n_bytes()) {
-            coding.write(numbers, out);
+            sparse::write(s, &coding, numbers, out);
         }
     }
 }
@@ -408,13 +383,7 @@ fn write_dictionary<W: Word, S: Simd<W>>(
     ahead: &mut SourcePrefetcher,
     shortest: &mut Shortest,
 ) {
-    let mut at = 0;
-    while at < n {
-        ahead.prefetch_next(s);
-        let row = s.add(s.load(&words[at..]), s.splat(first));
-        s.store(s.shift_right_signed(row, shift), &mut words[at..]);
-        at += LANES;
-    }
+    loops::add_and_shift(s, words, n, first, shift, ahead);
     if let Some(coding) = dict::Coding::choose(s, &words[..n], numbers, scratch, shortest.n_bytes)
         && let Some(out) = shortest.replace(coding.n_bytes())
     {
@@ -458,11 +427,11 @@ pub fn decode<W: Word, S: Simd<W>>(
                 return Err(Error::corrupt("a lorenzo block is damaged: it uses a float coding for integers"));
             }
             let unit = u32::from(unit);
-            let is_direct = map == BITS && element.bytes == W::BYTES && !is_masked && !S::IS_SMALL;
+            let is_direct = map == BITS && element.bytes == W::BYTES && !is_masked && !s.is_small();
             if coder == SPLIT && is_direct && shape[..2] == [1, 1] {
                 let bytes = &mut target.row(0, 0, W::BYTES)[..n * W::BYTES];
                 let mut line = Line { bytes, finish: Shifted(unit) };
-                (read_line(s, rest, n, (orders, base), scratch, &mut line)?, None)
+                (loops::read_line(s, rest, n, orders, base, scratch, &mut line)?, None)
             } else {
                 let (mut n_coded, mut mask_bytes) = (n, 0);
                 if is_masked {
@@ -477,11 +446,11 @@ pub fn decode<W: Word, S: Simd<W>>(
                         SPARSE => sparse::read(rest, &mut numbers[..n_coded])?,
                         _ => {
                             let columns = huff::is_by_columns(shape, is_masked).then_some(shape[2]);
-                            read_entropy(rest, n_coded, columns, other, numbers)?
+                            loops::read_entropy(s, rest, n_coded, columns, other, numbers)?
                         }
                     };
                 if let Some((_, bitmap)) = &mask {
-                    expand(s, bitmap, numbers, n_coded, other);
+                    loops::expand(s, bitmap, numbers, n_coded, other);
                     (numbers, other) = (other, numbers);
                 }
                 let left = if !predict::is_in_rows(shape, orders, other.len()) {
@@ -529,42 +498,6 @@ pub fn decode<W: Word, S: Simd<W>>(
     Ok(())
 }
 
-/// Reads packed differences of a single row, and stores their sums directly.
-#[inline(always)]
-fn read_line<W: Word, S: Simd<W>>(
-    s: S,
-    bytes: &[u8],
-    n: usize,
-    (orders, base): (Orders, W),
-    scratch: &mut pack::Scratch<W>,
-    line: &mut Line<Shifted>,
-) -> Result<usize> {
-    if orders[2] == 1 {
-        pack::read_rows(s, bytes, n, scratch, &mut LineSums::<_, _, 1>::new(s, orders, base, line))
-    } else {
-        pack::read_rows(s, bytes, n, scratch, &mut LineSums::<_, _, ANY>::new(s, orders, base, line))
-    }
-}
-
-/// Reads `n` Huffman coded numbers. If they are ordered by columns, orders them by rows of this
-/// many elements.
-#[inline(always)]
-fn read_entropy<W: Word>(
-    bytes: &[u8],
-    n: usize,
-    columns: Option<usize>,
-    other: &mut [W],
-    numbers: &mut [W],
-) -> Result<usize> {
-    // One call, because it is inlined.
-    let to = if columns.is_some() { &mut *other } else { &mut *numbers };
-    let n_bytes = huff::read(bytes, &mut to[..n])?;
-    if let Some(row) = columns {
-        huff::from_columns(&other[..n], row, numbers);
-    }
-    Ok(n_bytes)
-}
-
 /// Converts the numbers of a map with this parameter to words, in place.
 #[inline(always)]
 fn to_words<W: Word, S: Simd<W>>(
@@ -577,47 +510,16 @@ fn to_words<W: Word, S: Simd<W>>(
     if map == FIXED {
         if let Some((_, bitmap)) = mask {
             // The predictions of masked elements may be beyond the type.
-            put_masked(s, W::default(), bitmap, words);
+            loops::put_masked(s, W::default(), bitmap, words);
         }
         map::from_fixed(s, words, n, unit)?;
     } else if map == DECIMAL {
         decimal::from_decimal(s, words, n, unit);
     } else if map == BITS && unit > 0 {
-        let mut at = 0;
-        while at < n {
-            s.store(s.shift_left(s.load(&words[at..]), unit), &mut words[at..]);
-            at += LANES;
-        }
+        loops::shift_left(s, words, n, unit);
     }
     if let Some((word, bitmap)) = mask {
-        put_masked(s, *word, bitmap, words);
+        loops::put_masked(s, *word, bitmap, words);
     }
     Ok(())
-}
-
-/// Expands lanes: writes the `n` numbers to the unmasked positions of `to`, and zeros to the
-/// others.
-#[inline(always)]
-fn expand<W: Word, S: Simd<W>>(s: S, masked: &Bitmap, numbers: &mut [W], n: usize, to: &mut [W]) {
-    // The last rows read numbers after the first `n`, which must be zeros.
-    numbers[n..n + LANES].fill(W::default());
-    let (mut from, mut k) = (0, 0);
-    while k < masked.words().len() {
-        let coded = masked.others(k);
-        s.store(s.expand(coded, &numbers[from..]), &mut to[k * LANES..]);
-        from += coded.count_ones() as usize;
-        k += 1;
-    }
-}
-
-/// Writes `word` to the masked elements.
-#[inline(always)]
-fn put_masked<W: Word, S: Simd<W>>(s: S, word: W, masked: &Bitmap, words: &mut [W]) {
-    let word = s.splat(word);
-    let mut k = 0;
-    while k < masked.words().len() {
-        let (bitmap, at) = (masked.words()[k], k * LANES);
-        s.store(s.select(bitmap, word, s.load(&words[at..])), &mut words[at..]);
-        k += 1;
-    }
 }

@@ -14,7 +14,7 @@ use crate::stage::bitmap::Bitmap;
 use crate::stage::bits::peek;
 use crate::stage::pack::GROUP;
 use crate::stage::predict::Measure;
-use crate::stage::rows::{LANES, Simd, first_lanes};
+use crate::stage::rows::{LANES, Simd, first_lanes, outlined};
 use crate::stage::word::Word;
 
 /// Tails begin at multiples of this many bytes.
@@ -33,56 +33,50 @@ fn is_uneven<W: Word>([lowest, highest]: [W; 2]) -> bool {
         || exponent(lowest).abs_diff(exponent(highest)) >= LEAST_SPAN
 }
 
-/// Writes floats as multiples of 2^e to `v` and returns e, or `None` if that does not pay. The
-/// floats are the first `n` of `words`, each minus `base`, and have this range. Both buffers are
-/// padded by a row.
-#[inline(always)]
-pub fn to_cut<W: Word, S: Simd<W>>(
-    s: S,
-    words: &[W],
-    n: usize,
-    base: W,
-    range: [W; 2],
-    v: &mut [W],
-) -> Option<u32> {
-    if !is_uneven(range) {
-        return None;
-    }
-    let special = u64::from(special::<W>());
-    let (base, one) = (s.splat(base), s.splat(W::from_u64(1)));
-    let mut at = 0;
-    let unit = if (range[0] ^ range[1]) >> (W::BITS - 1) == W::default() {
-        // Floats of one sign have the order of their words, or the reverse.
-        W::from_u64(exponent(range[0]).max(exponent(range[1])).into())
-    } else {
-        let mut largest = one;
+outlined! {
+    /// Writes floats as multiples of 2^e to `v` and returns e, or `None` if that does not pay. The
+    /// floats are the first `n` of `words`, each minus `base`, and have this range. Both buffers are
+    /// padded by a row.
+    pub fn to_cut<'a, W>(s, words: &'a [W], n: usize, base: W, range: [W; 2], v: &'a mut [W]) -> Option<u32> {
+        if !is_uneven(range) {
+            return None;
+        }
+        let special = u64::from(special::<W>());
+        let (base, one) = (s.splat(base), s.splat(W::from_u64(1)));
+        let mut at = 0;
+        let unit = if (range[0] ^ range[1]) >> (W::BITS - 1) == W::default() {
+            // Floats of one sign have the order of their words, or the reverse.
+            W::from_u64(exponent(range[0]).max(exponent(range[1])).into())
+        } else {
+            let mut largest = one;
+            while at < n {
+                let row = s.add(s.load(&words[at..]), base);
+                let exponents = s.shift_right(s.add(row, row), W::FRACTION_BITS + 1);
+                largest = s.max_signed(largest, s.select_or_zero(first_lanes(n - at), exponents));
+                at += LANES;
+                // Random bits soon show that they are not numbers.
+                if at == LANES && s.highest(largest).to_u64() == special {
+                    return None;
+                }
+            }
+            s.highest(largest)
+        };
+        if unit.to_u64() == special {
+            return None;
+        }
+        let units = s.splat(unit);
+        at = 0;
         while at < n {
             let row = s.add(s.load(&words[at..]), base);
-            let exponents = s.shift_right(s.add(row, row), W::FRACTION_BITS + 1);
-            largest = s.max_signed(largest, s.select_or_zero(first_lanes(n - at), exponents));
+            let (significands, exponents) = parts(s, row);
+            let sizes = s.shift_right_each(significands, s.sub(units, exponents));
+            let are_small = s.gt_mask(row, W::default()) & !s.gt_mask(sizes, W::default());
+            let sizes = s.or(sizes, s.select_or_zero(are_small, one));
+            s.store(with_signs(s, sizes, s.shift_right_signed(row, W::BITS - 1)), &mut v[at..]);
             at += LANES;
-            // Random bits soon show that they are not numbers.
-            if at == LANES && s.highest(largest).to_u64() == special {
-                return None;
-            }
         }
-        s.highest(largest)
-    };
-    if unit.to_u64() == special {
-        return None;
+        Some(unit.to_u64() as u32)
     }
-    let units = s.splat(unit);
-    at = 0;
-    while at < n {
-        let row = s.add(s.load(&words[at..]), base);
-        let (significands, exponents) = parts(s, row);
-        let sizes = s.shift_right_each(significands, s.sub(units, exponents));
-        let are_small = s.gt_mask(row, W::default()) & !s.gt_mask(sizes, W::default());
-        let sizes = s.or(sizes, s.select_or_zero(are_small, one));
-        s.store(with_signs(s, sizes, s.shift_right_signed(row, W::BITS - 1)), &mut v[at..]);
-        at += LANES;
-    }
-    Some(unit.to_u64() as u32)
 }
 
 /// Measures the bits of the tails of numbers, each minus `base`.
@@ -119,20 +113,22 @@ pub struct Tails<'a, W> {
     pub n_bytes: usize,
 }
 
-impl<'a, W: Word> Tails<'a, W> {
+outlined! {
     /// Extracts the tails of the first `n` words, which they overwrite; the numbers have this unit.
     /// The words are shifted to the right by `shift` bits, each minus `base`. They are padded by
     /// two rows, and so is `spare`.
-    #[inline(always)]
-    pub fn new<S: Simd<W>>(
-        s: S,
+    #[expect(clippy::too_many_arguments)]
+    pub fn tails<'a, 'b, W>(
+        s,
         words: &'a mut [W],
         n: usize,
-        (base, shift): (W, u32),
+        base: W,
+        shift: u32,
         unit: u32,
-        masked: Option<&Bitmap>,
-        spare: &mut [W],
-    ) -> Self {
+        masked: Option<&'b Bitmap>,
+        spare: &'b mut [W],
+    ) -> Tails<'a, W> {
+
         let (base, units) = (s.splat(base), s.splat(W::from_u64(unit.into())));
         let all_bits = s.splat(W::from_u64(W::BITS.into()));
         let (mut start, mut n_full) = (0, 0);
@@ -168,20 +164,19 @@ impl<'a, W: Word> Tails<'a, W> {
             start = end;
         }
         let n_left = append_left_over(&spare[..2 * LANES * n.div_ceil(GROUP)], &mut words[n_full..]);
-        Self { string: words, n_bytes: n_full * W::BYTES + n_left.div_ceil(8) }
+        Tails { string: words, n_bytes: n_full * W::BYTES + n_left.div_ceil(8) }
     }
 
     /// Writes the tails to `out`, which has exactly their bytes.
-    #[inline(always)]
-    pub fn write<S: Simd<W>>(&self, s: S, out: &mut [u8]) {
+    pub fn write<'a, W>(s, tails: &'a Tails<'a, W>, out: &'a mut [u8]) {
         let mut at = 0;
         let mut rows = out.chunks_exact_mut(LANES * W::BYTES);
         for out in &mut rows {
-            s.store_bytes(s.load(&self.string[at..]), out);
+            s.store_bytes(s.load(&tails.string[at..]), out);
             at += LANES;
         }
         for out in rows.into_remainder().chunks_mut(W::BYTES) {
-            out.copy_from_slice(&self.string[at].to_u64().to_le_bytes()[..out.len()]);
+            out.copy_from_slice(&tails.string[at].to_u64().to_le_bytes()[..out.len()]);
             at += 1;
         }
     }
@@ -218,96 +213,98 @@ fn others(masked: Option<&Bitmap>, k: usize, n: usize) -> u32 {
     }
 }
 
-/// Joins `n` numbers with the tails at the start of `bytes` to floats, and returns the bytes of the
-/// tails. Masked numbers become arbitrary. `v` is padded by a row, and each of `spare` has room for
-/// as many numbers and two rows.
-///
-/// # Errors
-/// `Corrupt` for numbers that are too large, or if the bytes end early.
-#[inline(always)]
-pub fn from_cut<W: Word, S: Simd<W>>(
-    s: S,
-    v: &mut [W],
-    n: usize,
-    masked: Option<&Bitmap>,
-    unit: u32,
-    bytes: &[u8],
-    [lengths, words]: [&mut [W]; 2],
-) -> Result<usize> {
-    let tail_bits = TailBits { base: W::default(), unit };
-    let (mut start, mut n_full, mut n_left) = (0, 0, 0);
-    while start < n {
-        let mut sums = s.splat(W::default());
-        let end = n.min(start + GROUP);
-        let mut at = start;
-        while at < end {
-            let lanes = others(masked, at / LANES, n - at);
-            let row = s.load(&v[at..]);
-            let sizes = with_signs(s, row, s.shift_right_signed(row, W::BITS - 1));
-            if s.gt_mask(sizes, W::low_mask(W::FRACTION_BITS + 1)) & lanes != 0 {
-                return Err(Error::corrupt("a lorenzo block is damaged: a number exceeds the range of its type"));
+outlined! {
+    /// Joins `n` numbers with the tails at the start of `bytes` to floats, and returns the bytes of the
+    /// tails. Masked numbers become arbitrary. `v` is padded by a row, and each of `spare` has room for
+    /// as many numbers and two rows.
+    ///
+    /// # Errors
+    /// `Corrupt` for numbers that are too large, or if the bytes end early.
+    pub fn from_cut<'a, W>(
+        s,
+        v: &'a mut [W],
+        n: usize,
+        masked: Option<&'a Bitmap>,
+        unit: u32,
+        bytes: &'a [u8],
+        spare: [&'a mut [W]; 2],
+    ) -> Result<usize> {
+        let [lengths, words] = spare;
+        let tail_bits = TailBits { base: W::default(), unit };
+        let (mut start, mut n_full, mut n_left) = (0, 0, 0);
+        while start < n {
+            let mut sums = s.splat(W::default());
+            let end = n.min(start + GROUP);
+            let mut at = start;
+            while at < end {
+                let lanes = others(masked, at / LANES, n - at);
+                let row = s.load(&v[at..]);
+                let sizes = with_signs(s, row, s.shift_right_signed(row, W::BITS - 1));
+                if s.gt_mask(sizes, W::low_mask(W::FRACTION_BITS + 1)) & lanes != 0 {
+                    return Err(Error::corrupt("a lorenzo block is damaged: a number exceeds the range of its type"));
+                }
+                let n_bits = s.select_or_zero(lanes, tail_bits.of(s, row));
+                s.store(n_bits, &mut lengths[at..]);
+                sums = s.add(sums, n_bits);
+                at += LANES;
             }
-            let n_bits = s.select_or_zero(lanes, tail_bits.of(s, row));
-            s.store(n_bits, &mut lengths[at..]);
-            sums = s.add(sums, n_bits);
-            at += LANES;
+            let [full, left] = totals(s, sums);
+            (n_full, n_left, start) = (n_full + full, n_left + left, end);
         }
-        let [full, left] = totals(s, sums);
-        (n_full, n_left, start) = (n_full + full, n_left + left, end);
-    }
-    let n_bytes = n_full * W::BYTES + n_left.div_ceil(8);
-    let tails = bytes
-        .get(..n_bytes)
-        .ok_or_else(|| Error::corrupt("a lorenzo block is damaged: its tails are incomplete"))?;
-    let (full, left_over) = tails.split_at(n_full * W::BYTES);
-    load_words(s, full, words);
+        let n_bytes = n_full * W::BYTES + n_left.div_ceil(8);
+        let tails = bytes
+            .get(..n_bytes)
+            .ok_or_else(|| Error::corrupt("a lorenzo block is damaged: its tails are incomplete"))?;
+        let (full, left_over) = tails.split_at(n_full * W::BYTES);
+        load_words(s, full, words);
 
-    let top_bit = s.splat(W::from_u64(1) << (W::BITS - 1));
-    let all_bits = s.splat(W::from_u64(W::BITS.into()));
-    let units = s.splat(W::from_u64((unit - 1).into()));
-    // Words before the end of the group, and left-over bits before the group.
-    let (mut n_words, mut n_before) = (0, 0);
-    let mut start = 0;
-    while start < n {
-        let end = n.min(start + GROUP);
-        let mut sums = s.splat(W::default());
-        let mut at = start;
-        while at < end {
-            sums = s.add(sums, s.load(&lengths[at..]));
-            at += LANES;
-        }
-        let [full, left] = totals(s, sums);
-        n_words += full;
-        // The last unread bits of the strings, in the upper bits of a word, and their number.
-        let mut n_waiting = s.and(sums, s.splat(W::from_u64((W::BITS - 1).into())));
-        let mut string = read_left_over(s, left_over, n_before, n_waiting);
-        n_before += left;
-        let mut from = n_words;
-        while at > start {
-            at -= LANES;
-            let n_bits = s.load(&lengths[at..]);
-            let n_rest = s.sub(n_waiting, n_bits);
-            let are_empty = s.gt_mask(n_rest, W::low_mask(W::BITS - 1));
-            // No underflow: `n_words` counts these words.
-            from -= are_empty.count_ones() as usize;
-            let next = s.expand(are_empty, &words[from..]);
-            let tails =
-                s.shift_right_each(s.or(string, s.shift_right_each(next, n_waiting)), s.sub(all_bits, n_bits));
-            string = s.or(s.shift_left_each(string, n_bits), s.shift_left_each(next, s.sub(n_bits, n_waiting)));
-            n_waiting = s.add(n_rest, s.select_or_zero(are_empty, all_bits));
+        let top_bit = s.splat(W::from_u64(1) << (W::BITS - 1));
+        let all_bits = s.splat(W::from_u64(W::BITS.into()));
+        let units = s.splat(W::from_u64((unit - 1).into()));
+        // Words before the end of the group, and left-over bits before the group.
+        let (mut n_words, mut n_before) = (0, 0);
+        let mut start = 0;
+        while start < n {
+            let end = n.min(start + GROUP);
+            let mut sums = s.splat(W::default());
+            let mut at = start;
+            while at < end {
+                sums = s.add(sums, s.load(&lengths[at..]));
+                at += LANES;
+            }
+            let [full, left] = totals(s, sums);
+            n_words += full;
+            // The last unread bits of the strings, in the upper bits of a word, and their number.
+            let mut n_waiting = s.and(sums, s.splat(W::from_u64((W::BITS - 1).into())));
+            let mut string = read_left_over(s, left_over, n_before, n_waiting);
+            n_before += left;
+            let mut from = n_words;
+            while at > start {
+                at -= LANES;
+                let n_bits = s.load(&lengths[at..]);
+                let n_rest = s.sub(n_waiting, n_bits);
+                let are_empty = s.gt_mask(n_rest, W::low_mask(W::BITS - 1));
+                // No underflow: `n_words` counts these words.
+                from -= are_empty.count_ones() as usize;
+                let next = s.expand(are_empty, &words[from..]);
+                let tails =
+                    s.shift_right_each(s.or(string, s.shift_right_each(next, n_waiting)), s.sub(all_bits, n_bits));
+                string = s.or(s.shift_left_each(string, n_bits), s.shift_left_each(next, s.sub(n_bits, n_waiting)));
+                n_waiting = s.add(n_rest, s.select_or_zero(are_empty, all_bits));
 
-            let row = s.load(&v[at..]);
-            let sizes = with_signs(s, row, s.shift_right_signed(row, W::BITS - 1));
-            // Floats without tails. The smallest ones are tails entirely, and their tails are the
-            // whole words.
-            let exponents = s.shift_left(s.sub(units, n_bits), W::FRACTION_BITS);
-            let floats = s.or(s.add(s.shift_left_each(sizes, n_bits), exponents), s.and(row, top_bit));
-            let floats = s.select_or_zero(s.gt_mask(sizes, W::from_u64(1)), floats);
-            s.store(s.add(floats, tails), &mut v[at..]);
+                let row = s.load(&v[at..]);
+                let sizes = with_signs(s, row, s.shift_right_signed(row, W::BITS - 1));
+                // Floats without tails. The smallest ones are tails entirely, and their tails are the
+                // whole words.
+                let exponents = s.shift_left(s.sub(units, n_bits), W::FRACTION_BITS);
+                let floats = s.or(s.add(s.shift_left_each(sizes, n_bits), exponents), s.and(row, top_bit));
+                let floats = s.select_or_zero(s.gt_mask(sizes, W::from_u64(1)), floats);
+                s.store(s.add(floats, tails), &mut v[at..]);
+            }
+            start = end;
         }
-        start = end;
+        Ok(n_bytes)
     }
-    Ok(n_bytes)
 }
 
 /// The number of whole words in strings of these lengths, and the number of bits left over.
@@ -358,7 +355,7 @@ fn read_left_over<W: Word, S: Simd<W>>(s: S, string: &[u8], mut at: usize, bits:
 mod tests {
     use super::*;
     use crate::stage::predict::tests::padded;
-    use crate::stage::rows::Portable;
+    use crate::stage::rows::PORTABLE;
 
     fn range<W: Word>(words: &[W]) -> [W; 2] {
         words
@@ -368,9 +365,9 @@ mod tests {
 
     fn tails<W: Word>(words: &[W], unit: u32, masked: Option<&Bitmap>) -> Vec<u8> {
         let (mut memory, mut spare) = (roomy(words), roomy(words));
-        let tails = Tails::new(Portable, &mut memory, words.len(), (W::default(), 0), unit, masked, &mut spare);
+        let tails = super::tails(PORTABLE, &mut memory, words.len(), W::default(), 0, unit, masked, &mut spare);
         let mut out = vec![0xee; tails.n_bytes];
-        tails.write(Portable, &mut out);
+        write(PORTABLE, &tails, &mut out);
         out
     }
 
@@ -380,7 +377,7 @@ mod tests {
     }
 
     fn from<W: Word>(v: &mut [W], n: usize, masked: Option<&Bitmap>, unit: u32, bytes: &[u8]) -> Result<usize> {
-        from_cut(Portable, v, n, masked, unit, bytes, [&mut roomy(v), &mut roomy(v)])
+        from_cut(PORTABLE, v, n, masked, unit, bytes, [&mut roomy(v), &mut roomy(v)])
     }
 
     /// The numbers of floats, and the bytes of their tails. Checks that decoding restores the
@@ -388,7 +385,7 @@ mod tests {
     fn cut<W: Word + std::fmt::Debug>(words: &[W]) -> Option<(u32, Vec<i64>, usize)> {
         let n = words.len();
         let mut v = padded(words);
-        let unit = to_cut(Portable, &padded(words), n, W::default(), range(words), &mut v)?;
+        let unit = to_cut(PORTABLE, &padded(words), n, W::default(), range(words), &mut v)?;
         let numbers = v[..n].iter().map(|v| v.to_i64()).collect();
         let tails = tails(words, unit, None);
         assert_eq!(from(&mut v, n, None, unit, &tails).unwrap(), tails.len());
@@ -436,7 +433,7 @@ mod tests {
         let mut masked = Bitmap::new(4);
         masked.words_mut()[0] = 0b10;
         let mut v = padded(&words);
-        let unit = to_cut(Portable, &padded(&words), 4, 0, range(&words), &mut v).unwrap();
+        let unit = to_cut(PORTABLE, &padded(&words), 4, 0, range(&words), &mut v).unwrap();
         let tails = tails(&words, unit, Some(&masked));
         assert_eq!(from(&mut v, 4, Some(&masked), unit, &tails).unwrap(), 11);
         assert_eq!([v[0], v[2], v[3]], [words[0], words[2], words[3]]);

@@ -4,7 +4,7 @@
 //! same precision, and every operation is one of IEEE 754 rounded to nearest, so all machines
 //! agree. A few samples of a block are tested first; most other blocks fail at the first one.
 
-use crate::stage::rows::{LANES, Simd, first_lanes};
+use crate::stage::rows::{LANES, Simd, first_lanes, outlined};
 use crate::stage::samples::Samples;
 use crate::stage::word::Word;
 
@@ -38,49 +38,50 @@ pub fn most_multiple<W: Word>() -> f64 {
     4.0 * limit::<W>()
 }
 
-/// Writes floats as multiples of 10^-e to `v` and returns e, or `None` if that is impossible. The
-/// floats are the first `n` of `words`, each minus `base`, and `samples` are samples of these. Both
-/// buffers are padded by a row.
-#[inline(always)]
-pub fn to_decimal<W: Word, S: Simd<W>>(
-    s: S,
-    words: &[W],
-    n: usize,
-    samples: &Samples<W>,
-    base: W,
-    v: &mut [W],
-) -> Option<u32> {
-    let base = s.splat(base);
-    let (least, most) = digits_of_samples(s, s.add(s.load(&samples.0), base))?;
-    // Small elements can have more digits than the samples, which are often larger. All e from
-    // `least` on are tried up to `most`, but above `least` + 1 only if `most` itself suits.
-    let (mut e, mut suits_most) = (least, false);
-    while e <= MAX_DIGITS {
-        let mut at = 0;
-        while at < n {
-            let floats = s.add(s.load(&words[at..]), base);
-            let lanes = first_lanes(n - at);
-            // Blocks that cannot be mapped soon show it.
-            let Some(multiples) = s.to_multiples(lanes, floats, POWERS[e as usize], most_multiple::<W>()) else {
-                break;
-            };
-            s.store(multiples, &mut v[at..]);
-            at += LANES;
+outlined! {
+    /// Writes floats as multiples of 10^-e to `v` and returns e, or `None` if that is impossible. The
+    /// floats are the first `n` of `words`, each minus `base`, and `samples` are samples of these. Both
+    /// buffers are padded by a row.
+    pub fn to_decimal<'a, W>(
+        s,
+        words: &'a [W],
+        n: usize,
+        samples: &'a Samples<W>,
+        base: W,
+        v: &'a mut [W],
+    ) -> Option<u32> {
+        let base = s.splat(base);
+        let (least, most) = digits_of_samples(s, s.add(s.load(&samples.0), base))?;
+        // Small elements can have more digits than the samples, which are often larger. All e from
+        // `least` on are tried up to `most`, but above `least` + 1 only if `most` itself suits.
+        let (mut e, mut suits_most) = (least, false);
+        while e <= MAX_DIGITS {
+            let mut at = 0;
+            while at < n {
+                let floats = s.add(s.load(&words[at..]), base);
+                let lanes = first_lanes(n - at);
+                // Blocks that cannot be mapped soon show it.
+                let Some(multiples) = s.to_multiples(lanes, floats, POWERS[e as usize], most_multiple::<W>()) else {
+                    break;
+                };
+                s.store(multiples, &mut v[at..]);
+                at += LANES;
+            }
+            if at >= n && (suits_most || e <= least + 2) {
+                return Some(e);
+            }
+            if at >= n {
+                (suits_most, e) = (true, least + 2);
+            } else if e == least || suits_most {
+                e += 1;
+            } else if e == least + 1 && most > e {
+                e = most;
+            } else {
+                return None;
+            }
         }
-        if at >= n && (suits_most || e <= least + 2) {
-            return Some(e);
-        }
-        if at >= n {
-            (suits_most, e) = (true, least + 2);
-        } else if e == least || suits_most {
-            e += 1;
-        } else if e == least + 1 && most > e {
-            e = most;
-        } else {
-            return None;
-        }
+        None
     }
-    None
 }
 
 /// The smallest e, from 1 on, for which all samples are multiples, and the largest e for which the
@@ -107,13 +108,14 @@ fn digits_of_samples<W: Word, S: Simd<W>>(s: S, samples: S::Row) -> Option<(u32,
     (n_zeros < most).then(|| (most - n_zeros, most))
 }
 
-/// Converts the first `n` of `v`, multiples of 10^-`digits`, to floats. `v` is padded by a row.
-#[inline(always)]
-pub fn from_decimal<W: Word, S: Simd<W>>(s: S, v: &mut [W], n: usize, digits: u32) {
-    let mut at = 0;
-    while at < n {
-        s.store(s.quotients(s.load(&v[at..]), POWERS[digits as usize]), &mut v[at..]);
-        at += LANES;
+outlined! {
+    /// Converts the first `n` of `v`, multiples of 10^-`digits`, to floats. `v` is padded by a row.
+    pub fn from_decimal<'a, W>(s, v: &'a mut [W], n: usize, digits: u32) {
+        let mut at = 0;
+        while at < n {
+            s.store(s.quotients(s.load(&v[at..]), POWERS[digits as usize]), &mut v[at..]);
+            at += LANES;
+        }
     }
 }
 
@@ -121,10 +123,10 @@ pub fn from_decimal<W: Word, S: Simd<W>>(s: S, v: &mut [W], n: usize, digits: u3
 mod tests {
     use super::*;
     use crate::stage::predict::tests::padded;
-    use crate::stage::rows::Portable;
+    use crate::stage::rows::PORTABLE;
 
     fn to_decimal<W: Word>(words: &[W], n: usize, v: &mut [W]) -> Option<u32> {
-        super::to_decimal(Portable, words, n, &Samples::new(&words[..n]), W::default(), v)
+        super::to_decimal(PORTABLE, words, n, &Samples::new(&words[..n]), W::default(), v)
     }
 
     fn decimal(values: &[f64]) -> Option<(u32, Vec<i64>)> {
@@ -133,7 +135,7 @@ mod tests {
         let mut v = padded(&words);
         let digits = to_decimal(&padded(&words), n, &mut v)?;
         let multiples = v[..n].iter().map(|&v| v as i64).collect();
-        from_decimal(Portable, &mut v, n, digits);
+        from_decimal(PORTABLE, &mut v, n, digits);
         assert_eq!(v[..n], words, "{values:?}");
         Some((digits, multiples))
     }
@@ -177,7 +179,7 @@ mod tests {
         let mut v = words.clone();
         let digits = to_decimal(&words, n, &mut v).unwrap();
         assert_eq!((digits, v[0] as i32, v[9999] as i32), (2, -5000, 4999));
-        from_decimal(Portable, &mut v, n, digits);
+        from_decimal(PORTABLE, &mut v, n, digits);
         assert_eq!(v[..n], words[..n]);
         assert_eq!(to_decimal(&padded(&[0x3dcc_cccdu32, 0x3dcc_ccce]), 2, &mut v), None);
     }

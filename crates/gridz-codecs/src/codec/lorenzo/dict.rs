@@ -212,7 +212,7 @@ impl<W: Word> Coding<W> {
             n_entries: entries.len() as u16,
             base: entries[0],
         };
-        let indices = pack::Coding::choose(s, numbers, n, scratch);
+        let indices = pack::choose(s, numbers, n, scratch);
         Some(Self { fields, deltas, indices })
     }
 
@@ -236,7 +236,7 @@ impl<W: Word> Coding<W> {
         let mut writer = Writer::new(deltas);
         self.deltas.iter().for_each(|&delta| writer.push(delta, self.fields.delta_bits.into()));
         writer.finish();
-        self.indices.write(s, numbers, scratch, out, ahead);
+        pack::write(s, &self.indices, numbers, scratch, out, ahead);
     }
 }
 
@@ -286,23 +286,23 @@ pub fn read<W: Word, S: Simd<W>>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::rows::{NoPrefetch, Portable};
+    use crate::stage::rows::{NoPrefetch, PORTABLE};
 
     fn round_trip<W: Word + std::fmt::Debug>(values: &[W]) -> Option<usize> {
         let n = values.len();
         let mut numbers = vec![W::default(); n.next_multiple_of(LANES)];
-        let coding = Coding::choose(Portable, values, &mut numbers, &mut pack::Scratch::new(), n * W::BYTES)?;
+        let coding = Coding::choose(PORTABLE, values, &mut numbers, &mut pack::Scratch::new(), n * W::BYTES)?;
         let mut out = vec![0xee; coding.n_bytes()];
-        coding.write(Portable, &numbers, &mut pack::Scratch::new(), &mut out, &mut NoPrefetch);
+        coding.write(PORTABLE, &numbers, &mut pack::Scratch::new(), &mut out, &mut NoPrefetch);
         numbers.fill(W::from_u64(9));
         assert_eq!(
-            read(Portable, &coding.fields, &out, n, &mut numbers, &mut pack::Scratch::new()).unwrap(),
+            read(PORTABLE, &coding.fields, &out, n, &mut numbers, &mut pack::Scratch::new()).unwrap(),
             out.len()
         );
         assert_eq!(numbers[..n], *values);
         for cut in 0..out.len() {
             assert!(
-                read(Portable, &coding.fields, &out[..cut], n, &mut numbers, &mut pack::Scratch::new()).is_err()
+                read(PORTABLE, &coding.fields, &out[..cut], n, &mut numbers, &mut pack::Scratch::new()).is_err()
             );
         }
         Some(out.len())
@@ -377,7 +377,7 @@ mod tests {
             Fields { delta_shift: 32, ..sound },
         ] {
             assert!(
-                read(Portable, &fields, &[0; 1000], 50, &mut [0; 64], &mut pack::Scratch::new()).is_err(),
+                read(PORTABLE, &fields, &[0; 1000], 50, &mut [0; 64], &mut pack::Scratch::new()).is_err(),
                 "{fields:?}"
             );
         }

@@ -6,7 +6,7 @@
 //! span only a few powers of two.
 
 use crate::error::{Error, Result};
-use crate::stage::rows::{LANES, Simd, first_lanes};
+use crate::stage::rows::{LANES, Simd, first_lanes, outlined};
 use crate::stage::samples::Samples;
 use crate::stage::word::Word;
 
@@ -31,32 +31,33 @@ pub fn special<W: Word>() -> u32 {
     (1 << (W::BITS - 1 - W::FRACTION_BITS)) - 1
 }
 
-/// Writes the values of floats as multiples of 2^e to `v` and returns e, or `None` if that is
-/// impossible. The floats are the first `n` of `words`, each minus `base`, and `samples` are
-/// samples of these. Both buffers are padded by a row.
-#[inline(always)]
-pub fn to_fixed<W: Word, S: Simd<W>>(
-    s: S,
-    words: &[W],
-    n: usize,
-    samples: &Samples<W>,
-    base: W,
-    v: &mut [W],
-) -> Option<u32> {
-    let unit = unit_of(s, words, n, samples, base)?;
-    let base = s.splat(base);
-    let (unit_row, zero) = (s.splat(W::from_u64(unit.into())), s.splat(W::default()));
-    let mut at = 0;
-    while at < n {
-        let row = s.add(s.load(&words[at..]), base);
-        let (significands, exponents) = parts(s, row);
-        let left = s.sub(exponents, unit_row);
-        let sizes = s.shift_left_each(significands, s.max_signed(left, zero));
-        let sizes = s.shift_right_each(sizes, s.max_signed(s.sub(zero, left), zero));
-        s.store(with_signs(s, sizes, s.shift_right_signed(row, W::BITS - 1)), &mut v[at..]);
-        at += LANES;
+outlined! {
+    /// Writes the values of floats as multiples of 2^e to `v` and returns e, or `None` if that is
+    /// impossible. The floats are the first `n` of `words`, each minus `base`, and `samples` are
+    /// samples of these. Both buffers are padded by a row.
+    pub fn to_fixed<'a, W>(
+        s,
+        words: &'a [W],
+        n: usize,
+        samples: &'a Samples<W>,
+        base: W,
+        v: &'a mut [W],
+    ) -> Option<u32> {
+        let unit = unit_of(s, words, n, samples, base)?;
+        let base = s.splat(base);
+        let (unit_row, zero) = (s.splat(W::from_u64(unit.into())), s.splat(W::default()));
+        let mut at = 0;
+        while at < n {
+            let row = s.add(s.load(&words[at..]), base);
+            let (significands, exponents) = parts(s, row);
+            let left = s.sub(exponents, unit_row);
+            let sizes = s.shift_left_each(significands, s.max_signed(left, zero));
+            let sizes = s.shift_right_each(sizes, s.max_signed(s.sub(zero, left), zero));
+            s.store(with_signs(s, sizes, s.shift_right_signed(row, W::BITS - 1)), &mut v[at..]);
+            at += LANES;
+        }
+        Some(unit)
     }
-    Some(unit)
 }
 
 /// The largest e for which all floats are multiples of 2^e, if the multiples are small enough.
@@ -110,39 +111,40 @@ pub fn with_signs<W: Word, S: Simd<W>>(s: S, sizes: S::Row, signs: S::Row) -> S:
     s.sub(s.xor(sizes, signs), signs)
 }
 
-/// Converts the first `n` of `v`, multiples of 2^`unit`, to floats. `v` is padded by a row.
-///
-/// # Errors
-/// `Corrupt` for values that are too large.
-#[inline(always)]
-pub fn from_fixed<W: Word, S: Simd<W>>(s: S, v: &mut [W], n: usize, unit: u32) -> Result<()> {
-    let implicit = W::FRACTION_BITS + 1;
-    let top_bit = s.splat(W::from_u64(1) << (W::BITS - 1));
-    // The exponent field, plus the bits of a significand, is this minus the leading zeros of a
-    // magnitude.
-    let most = s.splat(W::from_u64((unit + W::BITS).into()));
-    let mut too_large = 0;
-    let mut at = 0;
-    while at < n {
-        let row = s.load(&v[at..]);
-        let sizes = with_signs(s, row, s.shift_right_signed(row, W::BITS - 1));
-        let zeros = s.leading_zeros(sizes);
-        let exponents = s.sub(most, zeros);
-        let are_normal = s.gt_mask(exponents, W::from_u64(implicit.into())) & s.gt_mask(sizes, W::default());
-        let fields = s.sub(exponents, s.splat(W::from_u64(implicit.into())));
-        let largest_field = W::from_u64((special::<W>() - 1).into());
-        too_large |= are_normal & s.gt_mask(fields, largest_field) & first_lanes(n - at);
-        let aligned = s.shift_left_each(sizes, zeros);
-        let fractions = s.shift_right(s.add(aligned, aligned), W::BITS - W::FRACTION_BITS);
-        let normal = s.or(fractions, s.shift_left(fields, W::FRACTION_BITS));
-        let subnormal = s.shift_left(sizes, (unit - 1).min(W::BITS));
-        s.store(s.or(s.select(are_normal, normal, subnormal), s.and(row, top_bit)), &mut v[at..]);
-        at += LANES;
-    }
-    if too_large == 0 {
-        Ok(())
-    } else {
-        Err(Error::corrupt("a lorenzo block is damaged: a value exceeds the range of its type"))
+outlined! {
+    /// Converts the first `n` of `v`, multiples of 2^`unit`, to floats. `v` is padded by a row.
+    ///
+    /// # Errors
+    /// `Corrupt` for values that are too large.
+    pub fn from_fixed<'a, W>(s, v: &'a mut [W], n: usize, unit: u32) -> Result<()> {
+        let implicit = W::FRACTION_BITS + 1;
+        let top_bit = s.splat(W::from_u64(1) << (W::BITS - 1));
+        // The exponent field, plus the bits of a significand, is this minus the leading zeros of a
+        // magnitude.
+        let most = s.splat(W::from_u64((unit + W::BITS).into()));
+        let mut too_large = 0;
+        let mut at = 0;
+        while at < n {
+            let row = s.load(&v[at..]);
+            let sizes = with_signs(s, row, s.shift_right_signed(row, W::BITS - 1));
+            let zeros = s.leading_zeros(sizes);
+            let exponents = s.sub(most, zeros);
+            let are_normal = s.gt_mask(exponents, W::from_u64(implicit.into())) & s.gt_mask(sizes, W::default());
+            let fields = s.sub(exponents, s.splat(W::from_u64(implicit.into())));
+            let largest_field = W::from_u64((special::<W>() - 1).into());
+            too_large |= are_normal & s.gt_mask(fields, largest_field) & first_lanes(n - at);
+            let aligned = s.shift_left_each(sizes, zeros);
+            let fractions = s.shift_right(s.add(aligned, aligned), W::BITS - W::FRACTION_BITS);
+            let normal = s.or(fractions, s.shift_left(fields, W::FRACTION_BITS));
+            let subnormal = s.shift_left(sizes, (unit - 1).min(W::BITS));
+            s.store(s.or(s.select(are_normal, normal, subnormal), s.and(row, top_bit)), &mut v[at..]);
+            at += LANES;
+        }
+        if too_large == 0 {
+            Ok(())
+        } else {
+            Err(Error::corrupt("a lorenzo block is damaged: a value exceeds the range of its type"))
+        }
     }
 }
 
@@ -150,10 +152,10 @@ pub fn from_fixed<W: Word, S: Simd<W>>(s: S, v: &mut [W], n: usize, unit: u32) -
 mod tests {
     use super::*;
     use crate::stage::predict::tests::padded;
-    use crate::stage::rows::Portable;
+    use crate::stage::rows::PORTABLE;
 
     fn to_fixed<W: Word>(words: &[W], n: usize, v: &mut [W]) -> Option<u32> {
-        super::to_fixed(Portable, words, n, &Samples::new(&words[..n]), W::default(), v)
+        super::to_fixed(PORTABLE, words, n, &Samples::new(&words[..n]), W::default(), v)
     }
 
     fn fixed(values: &[f32]) -> Option<(u32, Vec<i32>)> {
@@ -162,7 +164,7 @@ mod tests {
         let mut v = padded(&words);
         let unit = to_fixed(&padded(&words), n, &mut v)?;
         let numbers = v[..n].iter().map(|&v| v as i32).collect();
-        from_fixed(Portable, &mut v, n, unit).unwrap();
+        from_fixed(PORTABLE, &mut v, n, unit).unwrap();
         assert_eq!(v[..n], words, "{values:?}");
         Some((unit, numbers))
     }
@@ -188,7 +190,7 @@ mod tests {
     fn values_beyond_the_type_are_damage() {
         for unit in [1, 23, 254, 255, 65535] {
             for v in [0u32, 1, u32::MAX, 1 << 31, 0x1234_5678] {
-                let is_value = from_fixed(Portable, &mut padded(&[v]), 1, unit).is_ok();
+                let is_value = from_fixed(PORTABLE, &mut padded(&[v]), 1, unit).is_ok();
                 let size = (v as i32).unsigned_abs();
                 assert_eq!(is_value, size == 0 || unit + size.bit_length() < 255 + 24, "{v:#x} {unit}");
             }
@@ -200,7 +202,7 @@ mod tests {
         let words = [1.0f64, -0.1, 4.0, 0.0].map(f64::to_bits);
         let mut v = padded(&words);
         let unit = to_fixed(&padded(&words), 4, &mut v).unwrap();
-        from_fixed(Portable, &mut v, 4, unit).unwrap();
+        from_fixed(PORTABLE, &mut v, 4, unit).unwrap();
         assert_eq!(v[..4], words);
     }
 }

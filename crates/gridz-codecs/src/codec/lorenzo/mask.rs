@@ -5,7 +5,7 @@ use crate::codec::lorenzo::layout::UNIT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stage::bitmap::Bitmap;
 use crate::stage::blocks::source::BlockWords;
-use crate::stage::rows::{LANES, Simd, first_lanes};
+use crate::stage::rows::{LANES, Simd, first_lanes, outlined};
 use crate::stage::samples::Samples;
 use crate::stage::word::Word;
 
@@ -29,65 +29,9 @@ pub struct Mask<W> {
 }
 
 impl<W: Word> Mask<W> {
-    /// Chooses the mask of a block of this shape, if its bytes are few compared with those of the
-    /// elements that it masks. `words` are each minus `first`, and `samples` are samples of these.
-    #[inline(always)]
-    pub fn choose<S: Simd<W>>(
-        s: S,
-        words: &[W],
-        samples: &Samples<W>,
-        first: W,
-        shape: [usize; 3],
-        element_bytes: usize,
-    ) -> Option<Self> {
-        if words.len() < LEAST_ELEMENTS {
-            return None;
-        }
-        let (word, n_samples) = samples.most_frequent(s);
-        if n_samples < LEAST_SAMPLES {
-            return None;
-        }
-        let bitmap = bitmap_of(s, words, word);
-        let n_masked = bitmap.count();
-        let changes = if shape[0] * shape[1] > 1 { bitmap.changes(shape[2]) } else { bitmap.clone() };
-        let (plain_bytes, coded_bytes) = (4 * bitmap.words().len(), changes.n_bytes());
-        let (coded, bitmap_bytes) =
-            if coded_bytes <= plain_bytes { (Some(changes), coded_bytes) } else { (None, plain_bytes) };
-        let mask = Self { word: word.wrapping_add(first), bitmap, coded, bitmap_bytes, n_masked };
-        (8 * mask.n_bytes() <= n_masked * element_bytes).then_some(mask)
-    }
-
     /// Bytes of the mask, with its padding.
     pub fn n_bytes(&self) -> usize {
         UNIT + self.bitmap_bytes.next_multiple_of(UNIT)
-    }
-
-    /// Replaces each masked word by the previous unmasked word or, at the start, by the first
-    /// unmasked one. The first `n` of `words` are relative to `first` before, and relative to the
-    /// new first word afterwards. They are padded by a row.
-    #[inline(always)]
-    pub fn fill<S: Simd<W>>(&self, s: S, words: &mut [W], n: usize, first: W) -> BlockWords<W> {
-        let start = self.bitmap.first_other().expect("a word that is not masked");
-        let base = words[start];
-        let new_first = base.wrapping_add(first);
-        let (base, to_word) = (s.splat(base), s.splat(new_first));
-        let mut before = s.splat(W::default());
-        let (mut all, mut lowest, mut highest) = (to_word, to_word, to_word);
-        let mut k = 0;
-        while k * LANES < n {
-            let at = k * LANES;
-            let others = self.bitmap.others(k);
-            let row = s.fill_forward(!others, s.sub(s.load(&words[at..]), base), before);
-            s.store(row, &mut words[at..]);
-            before = row;
-            // Filled-in words repeat words that are counted anyway.
-            let row = s.add(row, to_word);
-            all = s.or(all, row);
-            lowest = s.min_signed(lowest, row);
-            highest = s.max_signed(highest, row);
-            k += 1;
-        }
-        BlockWords { first: new_first, all: s.any(all), range: [s.lowest(lowest), s.highest(highest)] }
     }
 
     /// Writes the mask to `out`, which has exactly [`Mask::n_bytes`].
@@ -134,6 +78,62 @@ impl<W: Word> Mask<W> {
             return Err(damage());
         }
         Ok((W::read(header), bitmap, UNIT + bitmap_bytes.next_multiple_of(UNIT)))
+    }
+}
+
+outlined! {
+    /// Chooses the mask of a block of this shape, if its bytes are few compared with those of the
+    /// elements that it masks. `words` are each minus `first`, and `samples` are samples of these.
+    pub fn choose<'a, W>(
+        s,
+        words: &'a [W],
+        samples: &'a Samples<W>,
+        first: W,
+        shape: [usize; 3],
+        element_bytes: usize,
+    ) -> Option<Mask<W>> {
+        if words.len() < LEAST_ELEMENTS {
+            return None;
+        }
+        let (word, n_samples) = samples.most_frequent(s);
+        if n_samples < LEAST_SAMPLES {
+            return None;
+        }
+        let bitmap = bitmap_of(s, words, word);
+        let n_masked = bitmap.count();
+        let changes = if shape[0] * shape[1] > 1 { bitmap.changes(shape[2]) } else { bitmap.clone() };
+        let (plain_bytes, coded_bytes) = (4 * bitmap.words().len(), changes.n_bytes());
+        let (coded, bitmap_bytes) =
+            if coded_bytes <= plain_bytes { (Some(changes), coded_bytes) } else { (None, plain_bytes) };
+        let mask = Mask { word: word.wrapping_add(first), bitmap, coded, bitmap_bytes, n_masked };
+        (8 * mask.n_bytes() <= n_masked * element_bytes).then_some(mask)
+    }
+
+    /// Replaces each masked word by the previous unmasked word or, at the start, by the first
+    /// unmasked one. The first `n` of `words` are relative to `first` before, and relative to the
+    /// new first word afterwards. They are padded by a row.
+    pub fn fill<'a, W>(s, mask: &'a Mask<W>, words: &'a mut [W], n: usize, first: W) -> BlockWords<W> {
+        let start = mask.bitmap.first_other().expect("a word that is not masked");
+        let base = words[start];
+        let new_first = base.wrapping_add(first);
+        let (base, to_word) = (s.splat(base), s.splat(new_first));
+        let mut before = s.splat(W::default());
+        let (mut all, mut lowest, mut highest) = (to_word, to_word, to_word);
+        let mut k = 0;
+        while k * LANES < n {
+            let at = k * LANES;
+            let others = mask.bitmap.others(k);
+            let row = s.fill_forward(!others, s.sub(s.load(&words[at..]), base), before);
+            s.store(row, &mut words[at..]);
+            before = row;
+            // Filled-in words repeat words that are counted anyway.
+            let row = s.add(row, to_word);
+            all = s.or(all, row);
+            lowest = s.min_signed(lowest, row);
+            highest = s.max_signed(highest, row);
+            k += 1;
+        }
+        BlockWords { first: new_first, all: s.any(all), range: [s.lowest(lowest), s.highest(highest)] }
     }
 }
 

@@ -19,6 +19,7 @@ mod dict;
 mod header;
 mod huff;
 pub mod layout;
+mod loops;
 mod map;
 mod mask;
 mod max;

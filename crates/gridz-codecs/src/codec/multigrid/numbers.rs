@@ -21,7 +21,7 @@ use crate::format::checksum::Checksum;
 use crate::stage::blocks::table::{ENTRY, Table, Writer, end_of_last};
 use crate::stage::entropy::contexts;
 use crate::stage::hasher::{Prefetch, checksum_of};
-use crate::stage::rows::{LANES, RowSink, Simd, WithSimd, dispatch_block};
+use crate::stage::rows::{LANES, Simd, WithSimd, dispatch};
 use crate::stage::word::Word;
 use std::ops::Range;
 
@@ -70,7 +70,7 @@ pub fn encode<T: Real>(
         for (index, entry) in range.zip(entries.chunks_exact_mut(ENTRY)) {
             let block = arrays.block(index);
             let task = EncodeBlock::<T> { work: &mut work, block: &block, numbers, out: &mut out[end..] };
-            end += dispatch_block(job.level, task);
+            end += dispatch(job.level, task);
             writer.note(entry, end);
         }
         Ok(end)
@@ -162,7 +162,7 @@ impl<'p> Coded<'p> {
                 let (numbers, behind) = rest.split_at_mut(range.len());
                 rest = behind;
                 let (bytes, sums) = self.table.block(index, job.level, job.verify)?;
-                dispatch_block(job.level, DecodeBlock::<T> { work: &mut work, shape, bytes, numbers })?;
+                dispatch(job.level, DecodeBlock::<T> { work: &mut work, shape, bytes, numbers })?;
                 all = all.combine(sums);
             }
             Ok(all)
@@ -233,7 +233,7 @@ impl<T: Real> WithSimd<T::Word> for EncodeBlock<'_, T> {
             row += 1;
         }
         let word_bytes = T::Word::BYTES;
-        let coded = if any == T::Word::ZERO { Some(0) } else { contexts.encode(s, words, block.shape) };
+        let coded = if any == T::Word::ZERO { Some(0) } else { contexts::encode(s, contexts, words, block.shape) };
         let (kind, n_bytes) = match coded {
             _ if any == T::Word::ZERO => (ZEROS, 0),
             Some(n_bytes) if n_bytes < n * word_bytes => (CODED, n_bytes),
@@ -244,26 +244,12 @@ impl<T: Real> WithSimd<T::Word> for EncodeBlock<'_, T> {
         head.copy_from_slice(&[kind, 0, 0, 0]);
         let (bytes, zeros) = rest.split_at_mut(n_bytes);
         match kind {
-            CODED => contexts.write(words, bytes),
+            CODED => contexts::write(s, contexts, words, bytes),
             RAW => bytes.chunks_exact_mut(word_bytes).zip(words.iter()).for_each(|(out, word)| word.write(out)),
             _ => {}
         }
         zeros.fill(0);
         end
-    }
-}
-
-/// Stores rows of numbers consecutively.
-struct Words<'a, W> {
-    words: &'a mut [W],
-    at: usize,
-}
-
-impl<W: Word, S: Simd<W>> RowSink<W, S> for Words<'_, W> {
-    #[inline(always)]
-    fn take(&mut self, s: S, row: S::Row) {
-        s.store(row, &mut self.words[self.at..]);
-        self.at += LANES;
     }
 }
 
@@ -284,7 +270,7 @@ impl<T: Real> WithSimd<T::Word> for DecodeBlock<'_, '_, T> {
         let (kind, rest) = parse(bytes)?;
         let n_bytes = match kind {
             CODED => {
-                let n_bytes = contexts.decode(s, rest, shape, &mut Words { words, at: 0 })?;
+                let n_bytes = contexts::decode(s, contexts, rest, shape, words)?;
                 let words = &words[..numbers.len()];
                 let mut k = 0;
                 while k < words.len() {

@@ -18,7 +18,7 @@ use crate::codec::multigrid::accuracy::{Errors, Limit, Watch, hide, measure_with
 use crate::codec::multigrid::arrays::{Array, InBlocks};
 use crate::codec::multigrid::grid::Step;
 use crate::codec::multigrid::real::Real;
-use crate::codec::multigrid::runs::{Run, Runs, gather};
+use crate::codec::multigrid::runs::{Gather, Run, Runs};
 use crate::stage::rows::{Simd, WithSimd};
 use crate::stage::word::Word;
 
@@ -100,20 +100,20 @@ impl<T: Real> Refine<'_, T> {
     /// Predicts the new nodes of a unit from `start` on. In a further layer, predictions are
     /// clamped to the error interval around the previous layers' result.
     #[inline(always)]
-    fn predict(&self, unit: usize, start: usize, out: &mut [T]) {
-        let Some(layers) = self.layers else {
+    fn predict<S: Simd<T::Word>>(&self, s: S, unit: usize, start: usize, out: &mut [T]) {
+        let is_layers = self.rule.from == From::Layers;
+        if !is_layers || self.layers.is_none() {
             self.predict_from_nodes(unit, start, out);
-            return;
-        };
-        if self.rule.from == From::Layers {
-            gather(self, layers, unit, start, out);
+        }
+        let Some(array) = self.layers else { return };
+        if is_layers {
+            s.outlined(Gather { refine: self, array, unit, start, out });
             return;
         }
         let mut values = [T::ZERO; TILE];
         let n = out.len();
         let values = &mut values[..n];
-        gather(self, layers, unit, start, values);
-        self.predict_from_nodes(unit, start, out);
+        s.outlined(Gather { refine: self, array, unit, start, out: values });
         let mut k = 0;
         while k < n {
             out[k] = near(out[k], values[k], self.rule.reach);
@@ -292,7 +292,7 @@ impl<T: Real> WithSimd<T::Word> for Decode<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd<T::Word>>(self, _: S) {
+    fn run<S: Simd<T::Word>>(self, s: S) {
         let Self { refine, units, numbers, nodes } = self;
         let (mut new, mut codes) = ([T::ZERO; TILE], [T::Bytes::default(); TILE]);
         let (mut nodes, bin) = (nodes, refine.rule.bin);
@@ -309,7 +309,7 @@ impl<T: Real> WithSimd<T::Word> for Decode<'_, T> {
             while at < n_new {
                 let n = TILE.min(n_new - at);
                 let (new, codes) = (&mut new[..n], &mut codes[..n]);
-                refine.predict(unit, at, new);
+                refine.predict(s, unit, at, new);
                 numbers.bring(first + at, codes);
                 let mut k = 0;
                 while k < n {
@@ -339,7 +339,7 @@ impl<T: Real> WithSimd<T::Word> for Encode<'_, T> {
     type Output = Errors;
 
     #[inline(always)]
-    fn run<S: Simd<T::Word>>(self, _: S) -> Errors {
+    fn run<S: Simd<T::Word>>(self, s: S) -> Errors {
         let Self { refine, watch, units, numbers, nodes } = self;
         let (mut new, mut elements) = ([T::ZERO; TILE], [T::ZERO; TILE]);
         let (mut numbers, mut nodes) = (numbers, nodes);
@@ -360,8 +360,8 @@ impl<T: Real> WithSimd<T::Word> for Encode<'_, T> {
             while at < n_new {
                 let n = TILE.min(n_new - at);
                 let (new, elements, codes) = (&mut new[..n], &mut elements[..n], &mut codes[at..][..n]);
-                refine.predict(unit, at, new);
-                gather(refine, watch.array, unit, at, elements);
+                refine.predict(s, unit, at, new);
+                s.outlined(Gather { refine, array: watch.array, unit, start: at, out: elements });
                 if let Some(exact) = watch.exact_before {
                     hide(exact, Runs::new(refine, unit, at, n), elements);
                 }

@@ -3,27 +3,41 @@
 use crate::codec::multigrid::grid::Step;
 use crate::codec::multigrid::real::Real;
 use crate::codec::multigrid::refine::Refine;
+use crate::stage::rows::{Simd, WithSimd};
 
 /// Gathers the elements of the new nodes of a unit from `start` on.
-#[inline(always)]
-pub(super) fn gather<T: Real>(refine: &Refine<T>, array: &[T::Bytes], unit: usize, start: usize, out: &mut [T]) {
-    let mut runs = Runs::new(refine, unit, start, out.len());
-    let mut at = 0;
-    while let Some(Run { place, stride, n }) = runs.next() {
-        let (from, out) = (&array[place..], &mut out[at..at + n]);
-        match stride {
-            0 | 1 => copy::<T, 1>(from, out),
-            2 => copy::<T, 2>(from, out),
-            4 => copy::<T, 4>(from, out),
-            _ => {
-                let mut k = 0;
-                while k < n {
-                    out[k] = T::of(from[k * stride]);
-                    k += 1;
+pub(super) struct Gather<'a, T: Real> {
+    pub refine: &'a Refine<'a, T>,
+    pub array: &'a [T::Bytes],
+    pub unit: usize,
+    pub start: usize,
+    pub out: &'a mut [T],
+}
+
+impl<T: Real> WithSimd<T::Word> for Gather<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<T::Word>>(self, _: S) {
+        let Self { refine, array, unit, start, out } = self;
+        let mut runs = Runs::new(refine, unit, start, out.len());
+        let mut at = 0;
+        while let Some(Run { place, stride, n }) = runs.next() {
+            let (from, out) = (&array[place..], &mut out[at..at + n]);
+            match stride {
+                0 | 1 => copy::<T, 1>(from, out),
+                2 => copy::<T, 2>(from, out),
+                4 => copy::<T, 4>(from, out),
+                _ => {
+                    let mut k = 0;
+                    while k < n {
+                        out[k] = T::of(from[k * stride]);
+                        k += 1;
+                    }
                 }
             }
+            at += n;
         }
-        at += n;
     }
 }
 

@@ -9,7 +9,7 @@ use crate::codec::multigrid::real::Real;
 use crate::codec::multigrid::refine::{Decode, Encode, Numbers, Refine};
 use crate::cpu::thread_cache::{Cacheable, bytes_of};
 use crate::error::{Error, Result, try_vec};
-use crate::stage::rows::dispatch_block;
+use crate::stage::rows::dispatch;
 use zerocopy::FromZeros;
 
 /// Scratch memory, cached per thread. Its contents between chunks are arbitrary.
@@ -95,7 +95,7 @@ fn n_pieces<T: Real>(refine: &Refine<T>, job: &Job) -> usize {
 pub fn decode<T: Real>(refine: &Refine<T>, job: &Job, numbers: Numbers<T>, nodes: &mut [T::Bytes]) -> Result<()> {
     let (n, n_units) = (n_pieces(refine, job), refine.n_units());
     if n == 1 {
-        dispatch_block(job.level, Decode { refine, units: 0..n_units, numbers, nodes });
+        dispatch(job.level, Decode { refine, units: 0..n_units, numbers, nodes });
         return Ok(());
     }
     let mut tasks = try_vec(n, "bookkeeping")?;
@@ -106,7 +106,7 @@ pub fn decode<T: Real>(refine: &Refine<T>, job: &Job, numbers: Numbers<T>, nodes
         rest = behind;
         tasks.push(Decode { refine, units, numbers, nodes });
     }
-    job.pool.map(tasks, |task| dispatch_block(job.level, task));
+    job.pool.map(tasks, |task| dispatch(job.level, task));
     Ok(())
 }
 
@@ -123,7 +123,7 @@ pub fn encode<T: Real>(
 ) -> Result<Errors> {
     let (n, n_units) = (n_pieces(refine, job), refine.n_units());
     if n == 1 {
-        return Ok(dispatch_block(job.level, Encode { refine, watch, units: 0..n_units, numbers, nodes }));
+        return Ok(dispatch(job.level, Encode { refine, watch, units: 0..n_units, numbers, nodes }));
     }
     let mut tasks = try_vec(n, "bookkeeping")?;
     let (mut rest, mut rest_of_numbers) = (nodes, numbers);
@@ -135,6 +135,6 @@ pub fn encode<T: Real>(
         rest_of_numbers = behind;
         tasks.push(Encode { refine, watch, units, numbers, nodes });
     }
-    let errors = job.pool.map(tasks, |task| dispatch_block(job.level, task));
+    let errors = job.pool.map(tasks, |task| dispatch(job.level, task));
     Ok(errors.into_iter().fold(Errors::default(), Errors::combine))
 }

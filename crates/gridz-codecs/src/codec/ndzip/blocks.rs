@@ -205,7 +205,7 @@ impl<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: usize> Cod
         out.len()
     }
 
-    #[inline(always)]
+    #[inline(never)] // several loops call it
     fn decode(
         &mut self,
         stream: &[u8],

@@ -8,19 +8,20 @@
 //! Every section begins at a multiple of four bytes. In a block of zero bytes, all words are 0.
 
 use crate::codec::BlockCounts;
+use crate::codec::quant::loops::{self, LineValues, RelativeValues, Values};
 use crate::codec::quant::packing::Packing;
 use crate::cpu::isa::Isa;
 use crate::cpu::thread_cache::{ThreadCache, at_least};
 use crate::error::{Error, ErrorKind, Result};
 use crate::stage::blocks::layout::Layout;
-use crate::stage::blocks::source::{BlockWords, Source, SourcePrefetcher};
-use crate::stage::blocks::target::{Buffered, Direct, Finish, Line, Target};
+use crate::stage::blocks::source::{self, Source, SourcePrefetcher};
+use crate::stage::blocks::target::{Buffered, Direct, Line, Target};
 use crate::stage::element::Element;
 use crate::stage::exceptions::{ALIGNMENT, Bitmap, FillMask, Outliers, outlier_bytes, place, write_outliers};
 use crate::stage::missing::MissingWords;
-use crate::stage::predict::{self, ANY, LineSums, MAX_ORDER, Orders};
-use crate::stage::quantize::{Coded, Quantizer, Relative, Uniform, lanes_of};
-use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Simd, first_lanes};
+use crate::stage::predict::{self, MAX_ORDER, Orders};
+use crate::stage::quantize::{Coded, Quantizer};
+use crate::stage::rows::{CACHE_LINE, LANES, Simd, first_lanes, outlined};
 use crate::stage::word::Word;
 
 /// Headers of blocks without prediction.
@@ -188,57 +189,58 @@ pub fn code_row<W: Word, S: Simd<W>>(
     coded
 }
 
-/// Quantizes words. Returns the first code, which is subtracted from all codes. Returns `None` if
-/// too many elements would have to be stored exactly. `codes` is padded by a row.
-#[inline(always)]
-fn quantize<W: Word, S: Simd<W>>(
-    s: S,
-    coding: &Coding<W>,
-    block: &Words<W>,
-    codes: &mut [W],
-    exceptions: &mut Exceptions<W>,
-) -> Option<W> {
-    let Words { words, first, shape, missing } = *block;
-    let n = shape[0] * shape[1] * shape[2];
-    exceptions.restart(n);
-    let quantizer = coding.quantizer?;
-    let base = s.splat(first);
-    let mut first_code = coding.code(first);
-    let first_row = s.splat(first_code);
-    let (mut any_uncoded, mut n_outliers) = (0, 0);
-    let mut at = 0;
-    while at < n {
-        let row = s.add(s.load(&words[at..]), base);
-        let coded = code_row(s, &quantizer, row, missing);
-        let lanes = first_lanes(n - at);
-        let uncoded = lanes & !coded.are_coded;
-        let outliers = lanes & coded.are_coded & !coded.are_within;
-        exceptions.uncoded.words_mut()[at / LANES] = uncoded;
-        exceptions.outliers.words_mut()[at / LANES] = outliers;
-        any_uncoded |= uncoded;
-        n_outliers += outliers.count_ones() as usize;
-        s.store(s.sub(coded.codes, first_row), &mut codes[at..]);
-        at += LANES;
-    }
-    if any_uncoded != 0 {
-        let start = exceptions.uncoded.first_other()?;
-        first_code = fill_up(s, codes, n, &exceptions.uncoded, start, first_code);
-        let first_uncoded = exceptions.uncoded.marked().next().map_or(0, |at| at as usize);
-        let (fill, mut fill_mask) = (words[first_uncoded], Bitmap::new(n));
-        let fill_row = s.splat(fill);
-        let mut k = 0;
-        while k * LANES < n {
-            let are_fill = !s.gt_mask(s.xor(s.load(&words[k * LANES..]), fill_row), W::default());
-            let uncoded = exceptions.uncoded.words()[k];
-            fill_mask.words_mut()[k] = uncoded & are_fill;
-            exceptions.outliers.words_mut()[k] |= uncoded & !are_fill;
-            k += 1;
+outlined! {
+    /// Quantizes words. Returns the first code, which is subtracted from all codes. Returns `None` if
+    /// too many elements would have to be stored exactly. `codes` is padded by a row.
+    fn quantize<'a, W>(
+        s,
+        coding: &'a Coding<W>,
+        block: &'a Words<'a, W>,
+        codes: &'a mut [W],
+        exceptions: &'a mut Exceptions<W>,
+    ) -> Option<W> {
+        let Words { words, first, shape, missing } = *block;
+        let n = shape[0] * shape[1] * shape[2];
+        exceptions.restart(n);
+        let quantizer = coding.quantizer?;
+        let base = s.splat(first);
+        let mut first_code = coding.code(first);
+        let first_row = s.splat(first_code);
+        let (mut any_uncoded, mut n_outliers) = (0, 0);
+        let mut at = 0;
+        while at < n {
+            let row = s.add(s.load(&words[at..]), base);
+            let coded = code_row(s, &quantizer, row, missing);
+            let lanes = first_lanes(n - at);
+            let uncoded = lanes & !coded.are_coded;
+            let outliers = lanes & coded.are_coded & !coded.are_within;
+            exceptions.uncoded.words_mut()[at / LANES] = uncoded;
+            exceptions.outliers.words_mut()[at / LANES] = outliers;
+            any_uncoded |= uncoded;
+            n_outliers += outliers.count_ones() as usize;
+            s.store(s.sub(coded.codes, first_row), &mut codes[at..]);
+            at += LANES;
         }
-        n_outliers = exceptions.outliers.count();
-        exceptions.fill_mask = Some(FillMask::new(fill.wrapping_add(first), fill_mask, rows_of(shape)));
+        if any_uncoded != 0 {
+            let start = exceptions.uncoded.first_other()?;
+            first_code = fill_up(s, codes, n, &exceptions.uncoded, start, first_code);
+            let first_uncoded = exceptions.uncoded.marked().next().map_or(0, |at| at as usize);
+            let (fill, mut fill_mask) = (words[first_uncoded], Bitmap::new(n));
+            let fill_row = s.splat(fill);
+            let mut k = 0;
+            while k * LANES < n {
+                let are_fill = !s.gt_mask(s.xor(s.load(&words[k * LANES..]), fill_row), W::default());
+                let uncoded = exceptions.uncoded.words()[k];
+                fill_mask.words_mut()[k] = uncoded & are_fill;
+                exceptions.outliers.words_mut()[k] |= uncoded & !are_fill;
+                k += 1;
+            }
+            n_outliers = exceptions.outliers.count();
+            exceptions.fill_mask = Some(FillMask::new(fill.wrapping_add(first), fill_mask, rows_of(shape)));
+        }
+        exceptions.n_outliers = n_outliers;
+        (n_outliers * FEW <= n).then_some(first_code)
     }
-    exceptions.n_outliers = n_outliers;
-    (n_outliers * FEW <= n).then_some(first_code)
 }
 
 /// Replaces the code of every element without one by its predecessor's code or, at the front, by
@@ -275,7 +277,7 @@ pub fn encode<W: Word, S: Simd<W>, P: Packing<W>>(
     let n = shape[0] * shape[1] * shape[2];
     let element = coding.element;
     let ([words, codes, spare, other], packing, exceptions) = work.buffers();
-    let block = BlockWords::load(s, source, shape, element, words);
+    let block = source::load(s, source, shape, element, words);
     if block.range[0] == block.range[1] {
         return constant(block.first, unit, out);
     }
@@ -286,7 +288,7 @@ pub fn encode<W: Word, S: Simd<W>, P: Packing<W>>(
         Some(first) => (codes, &*words, first, exceptions.flags()),
         None => (words, &*codes, block.first, WORDS),
     };
-    if kind == 0 && is_zero(s, v, n) {
+    if kind == 0 && loops::is_zero(s, v, n) {
         return constant(coding.value(first), unit, out);
     }
     let numbers = predict::Numbers { v, shape, middle: P::middle(&v[..n], first), in_full: false, masked: None };
@@ -341,64 +343,6 @@ pub fn constant<W: Word>(word: W, unit: usize, out: &mut [u8]) -> usize {
     out[..2].copy_from_slice(&CONST.to_le_bytes());
     word.write(&mut out[ALIGNMENT..]);
     n_bytes
-}
-
-/// True if all of `n` numbers are 0.
-#[inline(always)]
-fn is_zero<W: Word, S: Simd<W>>(s: S, v: &[W], n: usize) -> bool {
-    let mut at = 0;
-    while at < n {
-        if s.gt_mask(s.load(&v[at..]), W::default()) & first_lanes(n - at) != 0 {
-            return false;
-        }
-        at += LANES;
-    }
-    true
-}
-
-/// Converts codes to floats, or keeps unquantized words, while rows are stored.
-#[derive(Clone, Copy)]
-struct Values<'a, W>(Option<&'a Uniform<W>>);
-
-impl<W: Word> Finish<W> for Values<'_, W> {
-    #[inline(always)]
-    fn words<S: Simd<W>>(&self, s: S, row: S::Row) -> S::Row {
-        match self.0 {
-            Some(uniform) => s.dequantize(uniform, row),
-            None => row,
-        }
-    }
-}
-
-/// Converts codes of either quantizer of floats while the single row of a block is stored.
-struct LineValues<'a, W> {
-    uniform: Option<&'a Uniform<W>>,
-    relative: Option<&'a Relative<W>>,
-}
-
-impl<W: Word> Finish<W> for LineValues<'_, W> {
-    #[inline(always)]
-    fn words<S: Simd<W>>(&self, s: S, row: S::Row) -> S::Row {
-        match self.relative {
-            Some(relative) => RelativeValues(relative).words(s, row),
-            None => Values(self.uniform).words(s, row),
-        }
-    }
-}
-
-/// Converts codes with a relative bound to floats while rows are stored.
-#[derive(Clone, Copy)]
-struct RelativeValues<'a, W>(&'a Relative<W>);
-
-impl<W: Word> Finish<W> for RelativeValues<'_, W> {
-    const IS_SLOW: bool = true;
-
-    #[inline(always)]
-    fn words<S: Simd<W>>(&self, s: S, row: S::Row) -> S::Row {
-        let mut lanes = lanes_of(s, row);
-        self.0.dequantize(&mut lanes);
-        s.load(&lanes)
-    }
 }
 
 /// Decodes a block that is raw or constant; returns the header of any other block.
@@ -489,21 +433,16 @@ pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
         Some(Quantizer::Relative(relative)) => (None, Some(relative)),
         _ => (None, None),
     };
-    let is_whole_words = element.bytes == W::BYTES && fill_mask.is_none() && !S::IS_SMALL;
+    let is_whole_words = element.bytes == W::BYTES && fill_mask.is_none() && !s.is_small();
     let is_direct = is_whole_words && (quantizer.is_none() || uniform.is_some());
     if (is_direct || is_whole_words && relative.is_some()) && shape[..2] == [1, 1] {
         let bytes = &mut target.row(0, 0, W::BYTES)[..n * W::BYTES];
         let line = &mut Line { bytes, finish: LineValues { uniform, relative } };
-        // An entropy code takes longer than the sums, whatever their order.
-        is_whole(if orders[2] == 1 && !P::IS_ENTROPY {
-            packing.unpack(s, table, rest, shape, &mut LineSums::<_, _, 1>::new(s, orders, base, line))
-        } else {
-            packing.unpack(s, table, rest, shape, &mut LineSums::<_, _, ANY>::new(s, orders, base, line))
-        }?)?;
+        is_whole(loops::unpack_line(s, packing, table, rest, shape, orders, base, line)?)?;
         put_outliers(&outliers, element, shape, target);
         return Ok(());
     }
-    is_whole(packing.unpack(s, table, rest, shape, &mut Numbers { numbers: &mut *numbers, at: 0 })?)?;
+    is_whole(loops::unpack(s, packing, table, rest, shape, numbers)?)?;
     let words = if !predict::is_in_rows(shape, orders, other.len()) {
         numbers[n..n + LANES].fill(W::default());
         predict::undo(s, numbers, shape, orders, base);
@@ -527,14 +466,7 @@ pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
         quantizer.values(s, &mut words[..n.next_multiple_of(LANES)]);
     }
     if let Some((word, bitmap)) = &fill_mask {
-        let mut at = 0;
-        while at < n {
-            let filled = bitmap.words()[at / LANES];
-            if filled != 0 {
-                s.store(s.select(filled, s.splat(*word), s.load(&words[at..])), &mut words[at..]);
-            }
-            at += LANES;
-        }
+        loops::put_filled(s, *word, bitmap, words);
     }
     target.store(s, words, shape, element);
     put_outliers(&outliers, element, shape, target);
@@ -546,20 +478,6 @@ fn put_outliers(outliers: &Option<Outliers>, element: Element, [_, sy, sx]: [usi
     for (at, bytes) in outliers.iter().flat_map(|outliers| outliers.elements(element)) {
         let row = target.row(at / sx / sy, at / sx % sy, element.bytes);
         row[at % sx * element.bytes..][..element.bytes].copy_from_slice(bytes);
-    }
-}
-
-/// Stores the rows of a block consecutively.
-struct Numbers<'a, W> {
-    numbers: &'a mut [W],
-    at: usize,
-}
-
-impl<W: Word, S: Simd<W>> RowSink<W, S> for Numbers<'_, W> {
-    #[inline(always)]
-    fn take(&mut self, s: S, row: S::Row) {
-        s.store(row, &mut self.numbers[self.at..]);
-        self.at += LANES;
     }
 }
 

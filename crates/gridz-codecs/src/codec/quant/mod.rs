@@ -12,6 +12,7 @@
 
 mod block;
 mod cuda;
+mod loops;
 mod max;
 mod packing;
 pub mod params;
@@ -436,6 +437,7 @@ struct Max<'a, W> {
 
 impl<W: SimdWord> BlockCoder<W> for Max<'_, W> {
     const NAME: &'static str = "quant";
+    const IS_PER_LEVEL: bool = true;
     type Work = max::Work<W>;
 
     fn layout(&self) -> &Layout {

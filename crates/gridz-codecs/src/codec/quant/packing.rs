@@ -8,7 +8,7 @@ use crate::stage::byte_groups::Widths;
 use crate::stage::entropy::contexts;
 use crate::stage::exceptions::ALIGNMENT;
 use crate::stage::predict::{Cost, Each, GroupMaxBits};
-use crate::stage::rows::{Prefetcher, RowSink, Simd};
+use crate::stage::rows::{Prefetcher, RowSink, Simd, outlined};
 use crate::stage::samples::{FEW, Samples};
 use crate::stage::word::Word;
 
@@ -77,7 +77,7 @@ impl<W: Word> Packing<W> for Widths {
 
     #[inline(always)]
     fn choose<S: Simd<W>>(&mut self, s: S, numbers: &[W], [sz, sy, sx]: [usize; 3]) -> Option<usize> {
-        Self::choose(self, s, numbers, sz * sy * sx);
+        choose_widths(s, self, numbers, sz * sy * sx);
         Some(self.index_bytes().next_multiple_of(ALIGNMENT) + self.n_bytes)
     }
 
@@ -87,12 +87,7 @@ impl<W: Word> Packing<W> for Widths {
 
     #[inline(always)]
     fn write<S: Simd<W>>(&self, s: S, numbers: &[W], out: &mut [u8], ahead: &mut impl Prefetcher) {
-        let index_bytes = self.index_bytes();
-        let (index, byte_groups) = out.split_at_mut(index_bytes.next_multiple_of(ALIGNMENT));
-        let (index, zeros) = index.split_at_mut(index_bytes);
-        self.write_index(s, index);
-        zeros.fill(0);
-        self.pack(s, numbers, byte_groups, ahead);
+        write_groups(s, self, numbers, out, ahead);
     }
 
     fn table_bytes(in_header: u16) -> Option<usize> {
@@ -111,10 +106,38 @@ impl<W: Word> Packing<W> for Widths {
         let damage = || Error::corrupt("a quant block is damaged: its packed groups are incomplete");
         let n = sz * sy * sx;
         let index_bytes = Self::bytes_of_index(table.len(), n);
-        self.read(s, table, bytes.get(..index_bytes).ok_or_else(damage)?, n)?;
+        read_widths(s, self, table, bytes.get(..index_bytes).ok_or_else(damage)?, n)?;
         let byte_groups = bytes.get(index_bytes.next_multiple_of(ALIGNMENT)..).ok_or_else(damage)?;
         Self::unpack(self, s, byte_groups.get(..self.n_bytes).ok_or_else(damage)?, sink);
         Ok(index_bytes.next_multiple_of(ALIGNMENT) + self.n_bytes)
+    }
+}
+
+outlined! {
+    /// Chooses the widths of the groups of `n` numbers.
+    fn choose_widths<'a, W>(s, widths: &'a mut Widths, numbers: &'a [W], n: usize) {
+        widths.choose(s, numbers, n);
+    }
+
+    /// Reads the widths of the groups of `n` numbers.
+    fn read_widths<'a, W>(s, widths: &'a mut Widths, table: &'a [u8], index: &'a [u8], n: usize) -> Result<()> {
+        widths.read(s, table, index, n)
+    }
+
+    /// Writes the index of the groups, and the groups.
+    fn write_groups<'a, W, P: Prefetcher>(
+        s,
+        widths: &'a Widths,
+        numbers: &'a [W],
+        out: &'a mut [u8],
+        ahead: &'a mut P,
+    ) {
+        let index_bytes = widths.index_bytes();
+        let (index, byte_groups) = out.split_at_mut(index_bytes.next_multiple_of(ALIGNMENT));
+        let (index, zeros) = index.split_at_mut(index_bytes);
+        widths.write_index(s, index);
+        zeros.fill(0);
+        widths.pack(s, numbers, byte_groups, ahead);
     }
 }
 
@@ -135,7 +158,7 @@ impl<W: Word> Packing<W> for contexts::Work {
 
     #[inline(always)]
     fn choose<S: Simd<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize> {
-        self.encode(s, numbers, shape)
+        contexts::encode(s, self, numbers, shape)
     }
 
     fn table(&self) -> &[u8] {
@@ -143,8 +166,8 @@ impl<W: Word> Packing<W> for contexts::Work {
     }
 
     #[inline(always)]
-    fn write<S: Simd<W>>(&self, _: S, numbers: &[W], out: &mut [u8], _: &mut impl Prefetcher) {
-        Self::write(self, numbers, out);
+    fn write<S: Simd<W>>(&self, s: S, numbers: &[W], out: &mut [u8], _: &mut impl Prefetcher) {
+        contexts::write(s, self, numbers, out);
     }
 
     fn table_bytes(in_header: u16) -> Option<usize> {

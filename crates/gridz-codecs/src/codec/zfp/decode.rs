@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::codec::zfp::Chunk;
-use crate::codec::zfp::block::{GROUP, Value, decode as decode_blocks};
+use crate::codec::zfp::block::{GROUP, Scalar, decode as decode_blocks};
 use crate::codec::zfp::elements::store;
 use crate::codec::zfp::exceptions::Exceptions;
 use crate::codec::zfp::layout::{Block, Layout, MOST_BLOCKS, next};
@@ -14,7 +14,7 @@ use crate::codec::zfp::payload::Payload;
 use crate::codec::zfp::scatter::Scatter;
 use crate::codec::{BlockCounts, Job};
 use crate::cpu::float::Ieee;
-use crate::cpu::isa::{Isa, Kernel, dispatch};
+use crate::cpu::isa::{Isa, Kernel, dispatch_up_to_avx2};
 use crate::error::{Error, Result, try_vec};
 use crate::format::checksum::{Checksum, ROW_BYTES};
 use crate::format::region::FoldedRegion;
@@ -26,7 +26,7 @@ use crate::stage::word::Word;
 ///
 /// # Errors
 /// `Corrupt`, `Truncated` or `OutOfMemory`.
-pub fn decode<T: Value>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
+pub fn decode<T: Scalar>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
     let decoder = Decoder::new(chunk, job.level, payload)?;
     let n_pieces = job.pool.pieces(dst.len() as u64);
     let (n_sections, array) = (chunk.layout.n_sections(), Scatter::new(dst, &chunk.layout));
@@ -35,7 +35,10 @@ pub fn decode<T: Value>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]
     let work = |piece: usize| {
         let _ieee = Ieee::begin();
         let sections = piece * n_sections / n_pieces..(piece + 1) * n_sections / n_pieces;
-        dispatch(job.level, Sections::<T> { decoder: &decoder, array: &array, sections, of: PhantomData })?;
+        dispatch_up_to_avx2(
+            job.level,
+            Sections::<T> { decoder: &decoder, array: &array, sections, of: PhantomData },
+        )?;
         let [start, end] = [piece, piece + 1].map(|piece| (piece * piece_bytes).min(payload.len()));
         Ok(checksum_of(job.level, Prefetch::Nothing, &payload[start..end], start as u64))
     };
@@ -52,7 +55,7 @@ pub fn decode<T: Value>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]
 
 /// Decodes a stream without an index into `dst`, which has exactly the bytes of the array. Returns
 /// the bits of the stream, including any that are missing.
-pub fn decode_stream<T: Value>(
+pub fn decode_stream<T: Scalar>(
     layout: &Layout,
     numbers: &Numbers,
     level: Isa,
@@ -78,7 +81,7 @@ pub fn decode_stream<T: Value>(
 ///
 /// # Errors
 /// `Corrupt` or `Truncated`.
-pub fn decode_region<T: Value>(
+pub fn decode_region<T: Scalar>(
     chunk: &Chunk,
     job: &Job,
     payload: &[u8],
@@ -165,7 +168,7 @@ impl<'p> Decoder<'p> {
     /// Decodes the blocks of `S` groups of a section, side by side, with their exceptions. The
     /// first group begins at bit `start`. Returns the bit at which the last one ends.
     #[inline(always)]
-    fn groups<T: Value, const S: usize>(
+    fn groups<T: Scalar, const S: usize>(
         &self,
         section: &Section<T::Word>,
         first: usize,
@@ -204,7 +207,7 @@ struct Sections<'a, T> {
     of: PhantomData<T>,
 }
 
-impl<T: Value> Kernel for Sections<'_, T> {
+impl<T: Scalar> Kernel for Sections<'_, T> {
     type Output = Result<()>;
 
     #[inline(always)]

@@ -19,7 +19,7 @@ use crate::codec::zfp::params::bounded;
 use crate::codec::zfp::rules::{Checked, Rules, Scratch};
 use crate::codec::{Encoded, Job};
 use crate::cpu::float::Ieee;
-use crate::cpu::isa::{Kernel, dispatch};
+use crate::cpu::isa::{Kernel, dispatch_up_to_avx2};
 use crate::cpu::ordered::in_turn;
 use crate::cpu::pool::{Pool, lock};
 use crate::cpu::thread_cache::ThreadCache;
@@ -68,7 +68,7 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
         let sections = piece * PER_PIECE..((piece + 1) * PER_PIECE).min(layout.n_sections());
         let task =
             Piece { rules: &rules, places: &places, layout, numbers: &numbers, src, sections, work: &mut work };
-        let made = if is_vain { Ok(()) } else { dispatch(job.level, task) };
+        let made = if is_vain { Ok(()) } else { dispatch_up_to_avx2(job.level, task) };
         made.map(|()| work)
     };
     let turn = |made, joined: &mut _| {

@@ -101,6 +101,7 @@ impl Layout {
         block_elements(self.rank)
     }
 
+    #[inline(never)] // a long loop, in many places
     pub fn n_blocks(&self) -> usize {
         self.counts.iter().product()
     }

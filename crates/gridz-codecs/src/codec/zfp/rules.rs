@@ -1,7 +1,7 @@
 //! The writer's processing of a block before it is coded, and its choice of elements to store
 //! exactly: those that the stream would not reproduce as requested.
 
-use crate::codec::zfp::block::{BitWriter, GROUP, Scalar, Value, encode, encode_checked, tiny_limit};
+use crate::codec::zfp::block::{BitWriter, GROUP, Scalar, encode, encode_checked, tiny_limit};
 use crate::codec::zfp::elements::pad;
 use crate::codec::zfp::exceptions::Found;
 use crate::codec::zfp::layout::{Block, Layout};
@@ -12,7 +12,7 @@ use crate::stage::rows::SimdWord;
 use crate::stage::word::Word;
 
 /// Elements that can be compared with their decoded values.
-pub trait Checked: Value + Scalar<Word: SimdWord> {
+pub trait Checked: Scalar<Word: SimdWord> {
     /// Significant bits of a float.
     const SIGNIFICANT_BITS: i32;
 

@@ -16,12 +16,15 @@ use crate::stage::blocks::table::{ENTRY, Table, Writer};
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
 use crate::stage::hasher::{Prefetch, checksum_of};
-use crate::stage::rows::{Simd, SimdWord, WithSimd, dispatch_block};
+use crate::stage::rows::{Simd, SimdWord, WithSimd, dispatch, dispatch_block};
 
 /// How the blocks of a chunk are coded.
 pub trait BlockCoder<W: SimdWord>: Sync {
     /// The codec's name, for messages.
     const NAME: &'static str;
+    /// Whether the whole code of a block is compiled for each level, not only the tasks that it
+    /// outlines.
+    const IS_PER_LEVEL: bool = false;
     /// Scratch memory, reused from block to block.
     type Work;
 
@@ -127,11 +130,13 @@ struct OfThread<'a, W: SimdWord, C: BlockCoder<W>> {
 
 impl<W: SimdWord, C: BlockCoder<W>> Scratch for OfThread<'_, W, C> {
     fn encode(&mut self, source: &Source, shape: [usize; 3], out: &mut [u8]) -> usize {
-        dispatch_block(self.level, EncodeBlock { coder: self.coder, work: &mut self.work, source, shape, out })
+        let task = EncodeBlock { coder: self.coder, work: &mut self.work, source, shape, out };
+        if C::IS_PER_LEVEL { dispatch(self.level, task) } else { dispatch_block(self.level, task) }
     }
 
     fn decode(&mut self, shape: [usize; 3], bytes: &[u8], target: &mut Target) -> Result<()> {
-        dispatch_block(self.level, DecodeBlock { coder: self.coder, work: &mut self.work, shape, bytes, target })
+        let task = DecodeBlock { coder: self.coder, work: &mut self.work, shape, bytes, target };
+        if C::IS_PER_LEVEL { dispatch(self.level, task) } else { dispatch_block(self.level, task) }
     }
 }
 

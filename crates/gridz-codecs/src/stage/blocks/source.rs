@@ -1,7 +1,7 @@
 //! Loads a block's elements.
 
 use crate::stage::element::Element;
-use crate::stage::rows::{CACHE_LINE, LANES, Prefetcher, Simd, WithSimd, first_lanes};
+use crate::stage::rows::{CACHE_LINE, LANES, Prefetcher, Simd, first_lanes, outlined};
 use crate::stage::word::Word;
 
 /// The location of a block's elements.
@@ -91,14 +91,7 @@ pub struct BlockWords<W> {
 }
 
 impl<W: Word> BlockWords<W> {
-    /// Writes the words of the block's elements, minus the first, to `words`. Returns the
-    /// properties of the words.
-    #[inline(always)]
-    pub fn load<S: Simd<W>>(s: S, source: &Source, shape: [usize; 3], element: Element, words: &mut [W]) -> Self {
-        s.outlined(Load { source, shape, element, words })
-    }
-
-    /// [`BlockWords::load`] after merging. `IS_WHOLE`: elements are as wide as words, and rows are
+    /// [`load`] after merging. `IS_WHOLE`: elements are as wide as words, and rows are
     /// whole rows of lanes.
     #[inline(always)]
     fn load_rows<S: Simd<W>, const IS_WHOLE: bool>(
@@ -135,20 +128,16 @@ impl<W: Word> BlockWords<W> {
     }
 }
 
-/// [`BlockWords::load`] as a task.
-struct Load<'a, 's, W> {
-    source: &'a Source<'s>,
-    shape: [usize; 3],
-    element: Element,
-    words: &'a mut [W],
-}
-
-impl<W: Word> WithSimd<W> for Load<'_, '_, W> {
-    type Output = BlockWords<W>;
-
-    #[inline(always)]
-    fn run<S: Simd<W>>(self, s: S) -> BlockWords<W> {
-        let Self { source, shape, element, words } = self;
+outlined! {
+    /// Writes the words of the block's elements, minus the first, to `words`. Returns the properties of
+    /// the words.
+    pub fn load<'a, 'b, W>(
+        s,
+        source: &'a Source<'b>,
+        shape: [usize; 3],
+        element: Element,
+        words: &'a mut [W],
+    ) -> BlockWords<W> {
         // Merge rows and planes that are contiguous in the array, too.
         let [mut nz, mut ny, mut nx] = shape;
         if nx == source.row {

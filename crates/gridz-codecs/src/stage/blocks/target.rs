@@ -206,6 +206,7 @@ impl<W: Word, F: Finish<W>> Sink<W> for Direct<'_, '_, '_, F> {
     where
         Self: 'p;
     const IS_SLOW: bool = F::IS_SLOW;
+    const IS_DIRECT: bool = true;
 
     #[inline(always)]
     fn plane(&mut self, z: usize) -> DirectPlane<'_, F> {

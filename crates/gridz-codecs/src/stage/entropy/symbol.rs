@@ -95,15 +95,15 @@ pub fn code_by_two<K: Keys, C: Coder>(
 mod tests {
     use super::*;
     use crate::stage::entropy::range::{Decoder, Encoder};
-    use crate::stage::rows::Portable;
+    use crate::stage::rows::PORTABLE;
 
     /// Codes symbols by one model and by two in turn; returns the results.
     fn all<C: Coder>(coder: &mut C, symbols: &[usize]) -> Vec<usize> {
         let [mut a, mut b, mut c] = [Symbols::NEW; 3];
         let code = |(i, &symbol): (usize, &usize)| {
             let symbol = match i % 2 {
-                0 => code_by_two((Portable, coder), &mut a, &mut b, symbol),
-                _ => b.code((Portable, coder), symbol),
+                0 => code_by_two((PORTABLE, coder), &mut a, &mut b, symbol),
+                _ => b.code((PORTABLE, coder), symbol),
             };
             c.update(symbol);
             for model in [&a, &b, &c] {

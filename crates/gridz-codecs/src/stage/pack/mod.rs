@@ -18,7 +18,7 @@ use crate::stage::rows::{LANES, LENGTHS};
 use crate::stage::word::Word;
 use patches::Patches;
 pub use read::{read, read_rows};
-pub use write::Coding;
+pub use write::{Coding, choose, write};
 
 /// Numbers of a group.
 pub const GROUP: usize = 1024;
@@ -123,28 +123,28 @@ mod tests {
     use super::*;
     use crate::error::ErrorKind;
     use crate::stage::pack::patches::Patch;
-    use crate::stage::rows::{NoPrefetch, Portable};
+    use crate::stage::rows::{NoPrefetch, PORTABLE};
 
     fn round_trip<W: Word + std::fmt::Debug>(numbers: &[W]) -> usize {
         let n = numbers.len();
         let mut padded = numbers.to_vec();
         padded.resize(n.next_multiple_of(LANES), W::default());
-        let coding = Coding::choose(Portable, &padded, n, &mut Scratch::new());
+        let coding = choose(PORTABLE, &padded, n, &mut Scratch::new());
         let mut out = vec![0xee; coding.n_bytes()];
-        coding.write(Portable, &padded, &mut Scratch::new(), &mut out, &mut NoPrefetch);
+        write(PORTABLE, &coding, &padded, &mut Scratch::new(), &mut out, &mut NoPrefetch);
         let mut back = vec![W::from_u64(u64::MAX); padded.len()];
-        assert_eq!(read(Portable, &out, n, &mut back, &mut Scratch::new()).unwrap(), out.len());
+        assert_eq!(read(PORTABLE, &out, n, &mut back, &mut Scratch::new()).unwrap(), out.len());
         assert_eq!(back[..n], *numbers);
         // The bytes after the numbers may have any value.
         for more in [1, 15, 127, 128, 255, 256, 600] {
             let longer = [&out[..], &vec![0xff; more]].concat();
             back.fill(W::default());
-            assert_eq!(read(Portable, &longer, n, &mut back, &mut Scratch::new()).unwrap(), out.len());
+            assert_eq!(read(PORTABLE, &longer, n, &mut back, &mut Scratch::new()).unwrap(), out.len());
             assert_eq!(back[..n], *numbers, "{more} more bytes");
         }
         for cut in 0..out.len() {
             assert!(
-                read(Portable, &out[..cut], n, &mut back, &mut Scratch::new()).is_err(),
+                read(PORTABLE, &out[..cut], n, &mut back, &mut Scratch::new()).is_err(),
                 "cut to {cut} of {}",
                 out.len()
             );
@@ -197,7 +197,7 @@ mod tests {
         bytes[at] |= 1 << (lane % 8);
         bytes.extend(vec![0xff; string_bytes(1, patch.into())]);
         let mut numbers = vec![W::default(); n.next_multiple_of(LANES)];
-        read(Portable, &bytes, n, &mut numbers, &mut Scratch::new())
+        read(PORTABLE, &bytes, n, &mut numbers, &mut Scratch::new())
     }
 
     #[test]
@@ -221,11 +221,11 @@ mod tests {
         for (width, shift) in (1..=64).flat_map(|width| [(width, 0), (width, (64 - width) / 2)]) {
             for n in [1, 2, 3, 4, 5, 510, 1024] {
                 let mut out = vec![0xee; string_bytes(n, width)];
-                u64::write_string(Portable, &mut out, &patches, n, shift, width);
+                u64::write_string(PORTABLE, &mut out, &patches, n, shift, width);
                 for more in [0, 20] {
                     let string = [&out[..], &vec![0xff; more]].concat();
                     let mut back = [0; GROUP + LANES];
-                    u64::read_string(Portable, &string, &mut back, n, shift, width);
+                    u64::read_string(PORTABLE, &string, &mut back, n, shift, width);
                     let mask = u64::low_mask(width) << shift;
                     assert!(back.iter().zip(&patches).take(n).all(|(&a, &b)| a == b & mask), "{n} of {width} bits");
                 }
@@ -240,15 +240,15 @@ mod tests {
         let numbers: Vec<u32> = (0..1500).map(|i| (noise(i) >> (33 + i % 29)) as u32).collect();
         let mut padded = numbers.clone();
         padded.resize(1504, 0);
-        let coding = Coding::choose(Portable, &padded, 1500, &mut Scratch::new());
+        let coding = choose(PORTABLE, &padded, 1500, &mut Scratch::new());
         let mut out = vec![0; coding.n_bytes()];
-        coding.write(Portable, &padded, &mut Scratch::new(), &mut out, &mut NoPrefetch);
+        write(PORTABLE, &coding, &padded, &mut Scratch::new(), &mut out, &mut NoPrefetch);
         let mut n_unseen = 0;
         for at in 0..out.len() {
             for bit in 0..8 {
                 let mut damaged = out.clone();
                 damaged[at] ^= 1 << bit;
-                match read(Portable, &damaged, 1500, &mut padded, &mut Scratch::new()) {
+                match read(PORTABLE, &damaged, 1500, &mut padded, &mut Scratch::new()) {
                     Ok(n_bytes) => {
                         assert!(n_bytes <= out.len(), "byte {at} bit {bit}");
                         n_unseen += usize::from(padded[..1500] == numbers);

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::stage::pack::patches::{Patch, Patches, last_bytes};
 use crate::stage::pack::{GROUP, Group, HEADER, MAX_GROUPS, Scratch, damage};
-use crate::stage::rows::{LANES, RowSink, Simd, WithSimd, first_lanes};
+use crate::stage::rows::{LANES, RowSink, Simd, Stored, first_lanes, outlined};
 use crate::stage::word::Word;
 
 /// Reads `n` numbers, at most those of a block, from the start of `bytes`; returns their bytes.
@@ -45,10 +45,12 @@ pub fn read_rows<W: Word, S: Simd<W>>(
         let is_sound = if group.patch == 0 {
             unpack(s, words, &mut scratch.last, &mut Unpatched, sink);
             true
+        } else if !patches_of(s, group, words.n, bitmap, strings, scratch) {
+            false
         } else if group.has_narrow_patches() {
-            unpack_patched(s, group, words, &mut scratch.last, bitmap, strings, &mut scratch.bytes, sink)
+            unpack_patched(s, group, words, &mut scratch.last, bitmap, &scratch.bytes[0], sink)
         } else {
-            unpack_patched(s, group, words, &mut scratch.last, bitmap, strings, &mut scratch.words, sink)
+            unpack_patched(s, group, words, &mut scratch.last, bitmap, &scratch.words[0], sink)
         };
         if !is_sound {
             return Err(damage("a wrong number of patches"));
@@ -59,47 +61,19 @@ pub fn read_rows<W: Word, S: Simd<W>>(
     Ok(bytes.len() - strings.len())
 }
 
-/// Like [`read_rows`], but stores to `numbers`, which has room for whole rows.
-///
-/// # Errors
-/// Those of [`read_rows`].
-#[inline(always)]
-pub fn read<W: Word, S: Simd<W>>(
-    s: S,
-    bytes: &[u8],
-    n: usize,
-    numbers: &mut [W],
-    scratch: &mut Scratch<W>,
-) -> Result<usize> {
-    s.outlined(Read { bytes, n, numbers, scratch })
-}
-
-/// [`read`] as a task.
-struct Read<'a, W> {
-    bytes: &'a [u8],
-    n: usize,
-    numbers: &'a mut [W],
-    scratch: &'a mut Scratch<W>,
-}
-
-impl<W: Word> WithSimd<W> for Read<'_, W> {
-    type Output = Result<usize>;
-
-    #[inline(always)]
-    fn run<S: Simd<W>>(self, s: S) -> Result<usize> {
-        read_rows(s, self.bytes, self.n, self.scratch, &mut Stored(self.numbers))
-    }
-}
-
-/// A sink that stores rows in memory.
-struct Stored<'a, W>(&'a mut [W]);
-
-impl<W: Word, S: Simd<W>> RowSink<W, S> for Stored<'_, W> {
-    #[inline(always)]
-    fn take(&mut self, s: S, row: S::Row) {
-        let (to, rest) = std::mem::take(&mut self.0).split_at_mut(LANES);
-        s.store(row, to);
-        self.0 = rest;
+outlined! {
+    /// Like [`read_rows`], but stores to `numbers`, which has room for whole rows.
+    ///
+    /// # Errors
+    /// Those of [`read_rows`].
+    pub fn read<'a, W>(
+        s,
+        bytes: &'a [u8],
+        n: usize,
+        numbers: &'a mut [W],
+        scratch: &'a mut Scratch<W>,
+    ) -> Result<usize> {
+        read_rows(s, bytes, n, scratch, &mut Stored(numbers))
     }
 }
 
@@ -136,17 +110,25 @@ fn unpack<W: Word, S: Simd<W>>(
     // another one after it.
     let n_pairs = if has_half { n_whole } else { bytes.len() / row_bytes }.saturating_sub(1);
     let n_direct = n_rows.min((n_pairs * W::BITS as usize).div_ceil(width.max(1) as usize));
-    unpack_rows(s, bytes, 0, width, n_direct, patches, sink);
-    if n_direct < n_rows {
-        // The rest is read from a copy, in which half words are made whole and zeros follow.
-        last.fill(0);
-        let (whole, half) = bytes[n_pairs * row_bytes..n_bytes].split_at((n_whole - n_pairs) * row_bytes);
-        last[..whole.len()].copy_from_slice(whole);
-        for i in 0..half.len() / 4 {
-            last[whole.len() + i * W::BYTES..][..4].copy_from_slice(&half[4 * i..][..4]);
+    let (mut bit, mut n) = (0, n_direct);
+    // A loop, because `unpack_rows` is inlined.
+    for is_last in [false, true] {
+        if is_last {
+            if n_direct == n_rows {
+                return;
+            }
+            // The rest is read from a copy, in which half words are made whole and zeros follow.
+            last.fill(0);
+            let (whole, half) = bytes[n_pairs * row_bytes..n_bytes].split_at((n_whole - n_pairs) * row_bytes);
+            last[..whole.len()].copy_from_slice(whole);
+            for i in 0..half.len() / 4 {
+                last[whole.len() + i * W::BYTES..][..4].copy_from_slice(&half[4 * i..][..4]);
+            }
+            bit = n_direct * width as usize - n_pairs * W::BITS as usize;
+            n = n_rows - n_direct;
         }
-        let bit = n_direct * width as usize - n_pairs * W::BITS as usize;
-        unpack_rows(s, last, bit, width, n_rows - n_direct, patches, sink);
+        let words = if is_last { &last[..] } else { bytes };
+        unpack_rows(s, words, bit, width, n, patches, sink);
     }
 }
 
@@ -221,27 +203,40 @@ impl<W: Word, S: Simd<W>, P: Patch<W, S>> Patching<W, S> for Patched<'_, P> {
     }
 }
 
-/// Unpacks a group; the strings of its patches start at `string`. False if the marks do not match
-/// the group.
+outlined! {
+    /// Reads the patches of a group of `n` numbers to `scratch`; their strings start at `string`.
+    /// False if the marks do not match the group.
+    fn patches_of<'a, W>(
+        s,
+        group: &'a Group,
+        n: usize,
+        bitmap: &'a [u8],
+        string: &'a [u8],
+        scratch: &'a mut Scratch<W>,
+    ) -> bool {
+        // No number after the last one may be marked.
+        let last_row = (n - 1) / LANES;
+        let has_more = u32::read(&bitmap[4 * last_row..]) & !first_lanes(n - last_row * LANES) != 0;
+        !has_more
+            && match group.has_narrow_patches() {
+                true => read_patches(s, group, &mut scratch.bytes, string),
+                false => read_patches(s, group, &mut scratch.words, string),
+            }
+    }
+}
+
+/// Unpacks a group with patches. False if the marks do not match the group.
 #[inline(always)]
-#[expect(clippy::too_many_arguments)]
 fn unpack_patched<W: Word, S: Simd<W>, P: Patch<W, S>>(
     s: S,
     group: &Group,
     packed: Packed,
     last: &mut LastWords,
     bitmap: &[u8],
-    string: &[u8],
-    patches: &mut [Patches<P>; 2],
+    patches: &Patches<P>,
     sink: &mut impl RowSink<W, S>,
 ) -> bool {
-    // No number after the last one may be marked.
-    let last_row = (packed.n - 1) / LANES;
-    let has_more = u32::read(&bitmap[4 * last_row..]) & !first_lanes(packed.n - last_row * LANES) != 0;
-    if has_more || !read_patches(s, group, patches, string) {
-        return false;
-    }
-    let mut patched = Patched { bitmap, patches: &patches[0], width: group.width, n: 0 };
+    let mut patched = Patched { bitmap, patches, width: group.width, n: 0 };
     unpack(s, packed, last, &mut patched, sink);
     patched.n == group.n_patched
 }

@@ -3,7 +3,7 @@
 use crate::stage::bits::string_bytes;
 use crate::stage::pack::patches::{Patch, Patches, write_start};
 use crate::stage::pack::{GROUP, Group, HEADER, MAX_GROUPS, Scratch, packed_bytes};
-use crate::stage::rows::{LANES, LENGTHS, Prefetcher, Simd, WithSimd};
+use crate::stage::rows::{LANES, LENGTHS, Prefetcher, Simd, outlined};
 use crate::stage::word::Word;
 
 /// Rounds of the search for widths.
@@ -70,12 +70,6 @@ pub struct Coding {
 }
 
 impl Coding {
-    /// Chooses the coding of `n` numbers; zeros pad their last row.
-    #[inline(always)]
-    pub fn choose<W: Word, S: Simd<W>>(s: S, numbers: &[W], n: usize, scratch: &mut Scratch<W>) -> Self {
-        s.outlined(Choose { numbers, n, scratch })
-    }
-
     /// Bytes of the numbers.
     #[inline(always)]
     pub fn n_bytes(&self) -> usize {
@@ -88,35 +82,11 @@ impl Coding {
     pub fn nonzero(&self) -> Option<(usize, u32)> {
         self.n_nonzero.map(|n| (n, self.longest))
     }
-
-    /// Writes the numbers that [`Coding::choose`] saw to `out`, which has exactly
-    /// [`Coding::n_bytes`]. Prefetches a line of `ahead` for each row.
-    #[inline(always)]
-    pub fn write<W: Word, S: Simd<W>>(
-        &self,
-        s: S,
-        numbers: &[W],
-        scratch: &mut Scratch<W>,
-        out: &mut [u8],
-        ahead: &mut impl Prefetcher,
-    ) {
-        s.outlined(Write { coding: self, numbers, scratch, out, ahead });
-    }
 }
 
-/// [`Coding::choose`] as a task.
-struct Choose<'a, W> {
-    numbers: &'a [W],
-    n: usize,
-    scratch: &'a mut Scratch<W>,
-}
-
-impl<W: Word> WithSimd<W> for Choose<'_, W> {
-    type Output = Coding;
-
-    #[inline(always)]
-    fn run<S: Simd<W>>(self, s: S) -> Coding {
-        let Self { numbers, n, scratch } = self;
+outlined! {
+    /// Chooses the coding of `n` numbers; zeros pad their last row.
+    pub fn choose<'a, W>(s, numbers: &'a [W], n: usize, scratch: &'a mut Scratch<W>) -> Coding {
         let groups = [Group::default(); MAX_GROUPS];
         let mut coding = Coding { groups, n, n_bytes: 0, n_nonzero: Some(0), longest: 0 };
         let mut start = 0;
@@ -135,23 +105,17 @@ impl<W: Word> WithSimd<W> for Choose<'_, W> {
         }
         coding
     }
-}
 
-/// [`Coding::write`] as a task.
-struct Write<'a, W, P> {
-    coding: &'a Coding,
-    numbers: &'a [W],
-    scratch: &'a mut Scratch<W>,
-    out: &'a mut [u8],
-    ahead: &'a mut P,
-}
-
-impl<W: Word, P: Prefetcher> WithSimd<W> for Write<'_, W, P> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd<W>>(self, s: S) {
-        let Self { coding, numbers, scratch, out, ahead } = self;
+    /// Writes the numbers that [`choose`] saw to `out`, which has exactly [`Coding::n_bytes`].
+    /// Prefetches a line of `ahead` for each row.
+    pub fn write<'a, W, P: Prefetcher>(
+        s,
+        coding: &'a Coding,
+        numbers: &'a [W],
+        scratch: &'a mut Scratch<W>,
+        out: &'a mut [u8],
+        ahead: &'a mut P,
+    ) {
         let groups = &coding.groups[..coding.n.div_ceil(GROUP)];
         let size = |g: usize| (coding.n - g * GROUP).min(GROUP);
         let (headers, mut packed) = out.split_at_mut(HEADER * groups.len());

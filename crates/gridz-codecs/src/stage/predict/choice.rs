@@ -1,11 +1,9 @@
 //! Chooses the orders for a block.
 
-use std::marker::PhantomData;
-
 use crate::stage::bitmap::Bitmap;
 use crate::stage::predict::cost::{Cost, Each, cost, first_costs};
 use crate::stage::predict::{MAX_ORDER, Orders, Prediction};
-use crate::stage::rows::{LANES, Simd, WithSimd, first_lanes};
+use crate::stage::rows::{LANES, Simd, first_lanes, outlined};
 use crate::stage::word::Word;
 
 /// Index of the first sampled row.
@@ -66,82 +64,63 @@ impl<W: Word> Numbers<'_, W> {
     }
 }
 
-/// Chooses the prediction of a block. With `search`, also tries orders that differ from axis to
-/// axis.
-#[inline(always)]
-pub fn choose<W: Word, S: Simd<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, search: bool) -> Prediction<W> {
-    s.outlined(Choose { numbers, search, cost: PhantomData::<C> })
-}
-
-struct Choose<'a, W, C> {
-    numbers: &'a Numbers<'a, W>,
-    search: bool,
-    cost: PhantomData<C>,
-}
-
-impl<W: Word, C: Cost<W>> WithSimd<W> for Choose<'_, W, C> {
-    type Output = Prediction<W>;
-
-    #[inline(always)]
-    fn run<S: Simd<W>>(self, s: S) -> Prediction<W> {
-        choose_inlined::<_, _, C>(s, self.numbers, self.search)
-    }
-}
-
-#[inline(always)]
-fn choose_inlined<W: Word, S: Simd<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, search: bool) -> Prediction<W> {
-    let shape = numbers.shape;
-    let order = |n: usize| if n > 1 { 3 } else { 0 };
-    let cubic = [order(shape[0]), order(shape[1]), order(shape[2])];
-    let is_rows = shape[0] * shape[1] > 1 && shape[2] <= LANES;
-    let first_costs = if is_rows { first_costs::<_, _, C>(s, numbers) } else { [0; 8] };
-    let mut best = Prediction::NONE;
-    for i in 0..C::N_FIRST + usize::from(numbers.masked.is_none()) {
-        let orders = if i < C::N_FIRST { FIRST[i] } else { cubic };
-        if numbers.is_possible(orders) && (i == 0 || orders != [0; 3]) {
-            let base = numbers.base(orders);
-            let cost =
-                if is_rows && i < C::N_FIRST { first_costs[i] } else { cost::<_, _, C>(s, numbers, orders, base) };
-            if cost < best.cost {
-                best = Prediction { orders, base, cost };
-            }
-        }
-    }
-    if numbers.masked.is_some() {
-        return best;
-    }
-    let order = best.orders[0].max(best.orders[1]).max(best.orders[2]);
-    if order > 0 {
-        // Each order is either this or 0.
-        let [uz, uy, ux] = best.orders.map(|o| u8::from(o > 0));
-        for order in order + 1..=MAX_ORDER {
-            let other = numbers.estimate::<_, C>(s, [uz * order, uy * order, ux * order]);
-            if other.cost >= best.cost {
-                break;
-            }
-            best = other;
-        }
-    }
-    if !search {
-        return best;
-    }
-    loop {
-        let from = best;
-        for (axis, step) in [(2, 1), (1, 1), (0, 1), (2, -1), (1, -1), (0, -1)] {
-            let mut orders = from.orders;
-            let Some(order) = orders[axis].checked_add_signed(step).filter(|&order| order <= MAX_ORDER) else {
-                continue;
-            };
-            orders[axis] = order;
-            if numbers.is_possible(orders) {
-                let other = numbers.estimate::<_, C>(s, orders);
-                if other.cost < best.cost {
-                    best = other;
+outlined! {
+    /// Chooses the prediction of a block. With `search`, also tries orders that differ from axis to
+    /// axis.
+    pub fn choose<'a, W, C: Cost<W>>(s, numbers: &'a Numbers<'a, W>, search: bool) -> Prediction<W> {
+        let shape = numbers.shape;
+        let order = |n: usize| if n > 1 { 3 } else { 0 };
+        let cubic = [order(shape[0]), order(shape[1]), order(shape[2])];
+        let is_rows = shape[0] * shape[1] > 1 && shape[2] <= LANES;
+        let first_costs = if is_rows { first_costs::<_, _, C>(s, numbers) } else { [0; 8] };
+        let mut best = Prediction::NONE;
+        for i in 0..C::N_FIRST + usize::from(numbers.masked.is_none()) {
+            let orders = if i < C::N_FIRST { FIRST[i] } else { cubic };
+            if numbers.is_possible(orders) && (i == 0 || orders != [0; 3]) {
+                let base = numbers.base(orders);
+                let cost =
+                    if is_rows && i < C::N_FIRST { first_costs[i] } else { cost::<_, _, C>(s, numbers, orders, base) };
+                if cost < best.cost {
+                    best = Prediction { orders, base, cost };
                 }
             }
         }
-        if best == from {
+        if numbers.masked.is_some() {
             return best;
+        }
+        let order = best.orders[0].max(best.orders[1]).max(best.orders[2]);
+        if order > 0 {
+            // Each order is either this or 0.
+            let [uz, uy, ux] = best.orders.map(|o| u8::from(o > 0));
+            for order in order + 1..=MAX_ORDER {
+                let other = numbers.estimate::<_, C>(s, [uz * order, uy * order, ux * order]);
+                if other.cost >= best.cost {
+                    break;
+                }
+                best = other;
+            }
+        }
+        if !search {
+            return best;
+        }
+        loop {
+            let from = best;
+            for (axis, step) in [(2, 1), (1, 1), (0, 1), (2, -1), (1, -1), (0, -1)] {
+                let mut orders = from.orders;
+                let Some(order) = orders[axis].checked_add_signed(step).filter(|&order| order <= MAX_ORDER) else {
+                    continue;
+                };
+                orders[axis] = order;
+                if numbers.is_possible(orders) {
+                    let other = numbers.estimate::<_, C>(s, orders);
+                    if other.cost < best.cost {
+                        best = other;
+                    }
+                }
+            }
+            if best == from {
+                return best;
+            }
         }
     }
 }
@@ -152,44 +131,45 @@ pub trait Measure<W: Word> {
     fn of<S: Simd<W>>(&self, s: S, row: S::Row) -> S::Row;
 }
 
-/// The sum of a measure over the sampled numbers that count.
-#[inline(always)]
-pub fn measure<W: Word, S: Simd<W>>(s: S, numbers: &Numbers<W>, measure: &impl Measure<W>) -> u64 {
-    let Numbers { v, shape: [sz, sy, sx], .. } = *numbers;
-    let n = sz * sy * sx;
-    let (n_rows, length) = if sz * sy == 1 { (sx.div_ceil(LANES), LANES) } else { (sz * sy, sx) };
-    let mut sums = s.splat(W::default());
-    let (mut row, step) = numbers.sample::<Each>(n_rows);
-    while row < n_rows {
-        let end = n.min((row + 1) * length);
-        let mut at = row * length;
-        while at < end {
-            let lanes = numbers.counting(at, first_lanes(end - at));
-            sums = s.add(sums, s.select_or_zero(lanes, measure.of(s, s.load(&v[at..]))));
-            at += LANES;
+outlined! {
+    /// The sum of a measure over the sampled numbers that count.
+    pub fn measure<'a, W, M: Measure<W>>(s, numbers: &'a Numbers<'a, W>, measure: &'a M) -> u64 {
+        let Numbers { v, shape: [sz, sy, sx], .. } = *numbers;
+        let n = sz * sy * sx;
+        let (n_rows, length) = if sz * sy == 1 { (sx.div_ceil(LANES), LANES) } else { (sz * sy, sx) };
+        let mut sums = s.splat(W::default());
+        let (mut row, step) = numbers.sample::<Each>(n_rows);
+        while row < n_rows {
+            let end = n.min((row + 1) * length);
+            let mut at = row * length;
+            while at < end {
+                let lanes = numbers.counting(at, first_lanes(end - at));
+                sums = s.add(sums, s.select_or_zero(lanes, measure.of(s, s.load(&v[at..]))));
+                at += LANES;
+            }
+            row += step;
         }
-        row += step;
+        let mut lanes = [W::default(); LANES];
+        s.store(sums, &mut lanes);
+        let mut sum = 0;
+        for lane in lanes {
+            sum += lane.to_u64();
+        }
+        sum
     }
-    let mut lanes = [W::default(); LANES];
-    s.store(sums, &mut lanes);
-    let mut sum = 0;
-    for lane in lanes {
-        sum += lane.to_u64();
-    }
-    sum
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::stage::predict::tests::padded;
-    use crate::stage::rows::Portable;
+    use crate::stage::rows::PORTABLE;
 
     #[test]
     fn polynomials_vanish() {
         let choose = |v: Vec<u64>, shape, search| {
             super::choose::<_, _, Each>(
-                Portable,
+                PORTABLE,
                 &Numbers { v: &padded(&v), shape, middle: v[v.len() / 2], in_full: false, masked: None },
                 search,
             )

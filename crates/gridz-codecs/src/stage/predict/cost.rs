@@ -1,10 +1,8 @@
 //! Estimates the bits that the differences of a block would take, from some of its rows.
 
-use std::marker::PhantomData;
-
 use crate::stage::predict::choice::Numbers;
 use crate::stage::predict::{MAX_ORDER, Orders, plane_rows};
-use crate::stage::rows::{LANES, Simd, WithSimd, first_lanes};
+use crate::stage::rows::{LANES, Simd, first_lanes, outlined};
 use crate::stage::word::Word;
 
 /// An estimate of the bits that numbers take.
@@ -122,105 +120,85 @@ pub(super) fn first_costs<W: Word, S: Simd<W>, C: Cost<W>>(s: S, numbers: &Numbe
     costs
 }
 
-/// Estimated bits of the sampled numbers after a prediction. The base is zero unless all orders are
-/// zero.
-#[inline(always)]
-pub(super) fn cost<W: Word, S: Simd<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, orders: Orders, base: W) -> u64 {
-    s.outlined(Estimate { numbers, orders, base, cost: PhantomData::<C> })
-}
-
-struct Estimate<'a, W, C> {
-    numbers: &'a Numbers<'a, W>,
-    orders: Orders,
-    base: W,
-    cost: PhantomData<C>,
-}
-
-impl<W: Word, C: Cost<W>> WithSimd<W> for Estimate<'_, W, C> {
-    type Output = u64;
-
-    #[inline(always)]
-    fn run<S: Simd<W>>(self, s: S) -> u64 {
-        cost_inlined::<_, _, C>(s, self.numbers, self.orders, self.base)
-    }
-}
-
-#[inline(always)]
-fn cost_inlined<W: Word, S: Simd<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, orders: Orders, base: W) -> u64 {
-    let Numbers { v, shape, .. } = *numbers;
-    let [sz, sy, sx] = shape;
-    let base = s.splat(base);
-    let zero = s.splat(W::default());
-    let (mut missing, mut units) = (s.no_sum(), 0);
-    if sz * sy == 1 {
-        let (mut run, step) = numbers.sample::<C>(sx.div_ceil(LANES));
-        while run < sx.div_ceil(LANES) {
-            let at = run * LANES;
-            let mut this = s.sub(s.load(&v[at..]), base);
-            // Only the last lanes of the previous run are needed, and only these get correct
-            // differences.
-            let mut before = s.splat(W::default());
-            if run > 0 {
-                before = s.load(&v[at - LANES..]);
-            }
-            for _ in 0..orders[2] {
-                this = s.sub(this, s.shift_in(this, before));
-                before = s.sub(before, s.shift_in(before, s.splat(W::default())));
-            }
-            let mask = numbers.counting(at, first_lanes(sx - at));
-            missing = add_missing_bits::<_, _, C>(s, missing, mask, this);
-            units += C::units(mask);
-            run += step;
-        }
-        return present_bits(s, units, missing);
-    }
-    let rows = plane_rows(shape, orders);
-    let (factors_z, factors_y) = (binomials(orders[0]), binomials(orders[1]));
-    // Differences along x of the row of lanes before this one, for rows of several.
-    let mut before = [zero; MAX_ORDER as usize];
-    let is_short = sx <= LANES;
-    let (mut number, step) = numbers.sample::<C>(sz * sy);
-    while number < sz * sy {
-        let (z, y) = (number / rows, number % rows);
-        if !is_short {
-            before = [zero; MAX_ORDER as usize];
-        }
-        let mut start = 0;
-        while start < sx {
-            let at = number * sx + start;
-            let mut this = match orders {
-                [2, 2, _] => Before { v, at, n: [z, y], distances: [rows * sx, sx] }.second_difference(s),
-                [3, 3, _] => Before { v, at, n: [z, y], distances: [rows * sx, sx] }.third_difference(s),
-                _ => {
-                    let mut sum = s.splat(W::default());
-                    for i in 0..=usize::from(orders[0]).min(z) {
-                        for j in 0..=usize::from(orders[1]).min(y) {
-                            let from = s.load(&v[at - (i * rows + j) * sx..]);
-                            let factor = factors_z[i].wrapping_mul(factors_y[j]);
-                            sum = s.add(sum, s.mul_scalar(from, W::from_u64(factor as u64)));
-                        }
-                    }
-                    sum
+outlined! {
+    /// Estimated bits of the sampled numbers after a prediction. The base is zero unless all orders are
+    /// zero.
+    pub(super) fn cost<'a, W, C: Cost<W>>(s, numbers: &'a Numbers<'a, W>, orders: Orders, base: W) -> u64 {
+        let Numbers { v, shape, .. } = *numbers;
+        let [sz, sy, sx] = shape;
+        let base = s.splat(base);
+        let zero = s.splat(W::default());
+        let (mut missing, mut units) = (s.no_sum(), 0);
+        if sz * sy == 1 {
+            let (mut run, step) = numbers.sample::<C>(sx.div_ceil(LANES));
+            while run < sx.div_ceil(LANES) {
+                let at = run * LANES;
+                let mut this = s.sub(s.load(&v[at..]), base);
+                // Only the last lanes of the previous run are needed, and only these get correct
+                // differences.
+                let mut before = s.splat(W::default());
+                if run > 0 {
+                    before = s.load(&v[at - LANES..]);
                 }
-            };
-            this = s.sub(this, base);
-            if is_short {
                 for _ in 0..orders[2] {
-                    this = s.sub(this, s.shift_in(this, zero));
+                    this = s.sub(this, s.shift_in(this, before));
+                    before = s.sub(before, s.shift_in(before, s.splat(W::default())));
                 }
-            } else {
-                for before in &mut before[..usize::from(orders[2])] {
-                    (this, *before) = (s.sub(this, s.shift_in(this, *before)), this);
-                }
+                let mask = numbers.counting(at, first_lanes(sx - at));
+                missing = add_missing_bits::<_, _, C>(s, missing, mask, this);
+                units += C::units(mask);
+                run += step;
             }
-            let mask = numbers.counting(at, first_lanes(sx - start));
-            missing = add_missing_bits::<_, _, C>(s, missing, mask, this);
-            units += C::units(mask);
-            start += LANES;
+            return present_bits(s, units, missing);
         }
-        number += step;
+        let rows = plane_rows(shape, orders);
+        let (factors_z, factors_y) = (binomials(orders[0]), binomials(orders[1]));
+        // Differences along x of the row of lanes before this one, for rows of several.
+        let mut before = [zero; MAX_ORDER as usize];
+        let is_short = sx <= LANES;
+        let (mut number, step) = numbers.sample::<C>(sz * sy);
+        while number < sz * sy {
+            let (z, y) = (number / rows, number % rows);
+            if !is_short {
+                before = [zero; MAX_ORDER as usize];
+            }
+            let mut start = 0;
+            while start < sx {
+                let at = number * sx + start;
+                let mut this = match orders {
+                    [2, 2, _] => Before { v, at, n: [z, y], distances: [rows * sx, sx] }.second_difference(s),
+                    [3, 3, _] => Before { v, at, n: [z, y], distances: [rows * sx, sx] }.third_difference(s),
+                    _ => {
+                        let mut sum = s.splat(W::default());
+                        for i in 0..=usize::from(orders[0]).min(z) {
+                            for j in 0..=usize::from(orders[1]).min(y) {
+                                let from = s.load(&v[at - (i * rows + j) * sx..]);
+                                let factor = factors_z[i].wrapping_mul(factors_y[j]);
+                                sum = s.add(sum, s.mul_scalar(from, W::from_u64(factor as u64)));
+                            }
+                        }
+                        sum
+                    }
+                };
+                this = s.sub(this, base);
+                if is_short {
+                    for _ in 0..orders[2] {
+                        this = s.sub(this, s.shift_in(this, zero));
+                    }
+                } else {
+                    for before in &mut before[..usize::from(orders[2])] {
+                        (this, *before) = (s.sub(this, s.shift_in(this, *before)), this);
+                    }
+                }
+                let mask = numbers.counting(at, first_lanes(sx - start));
+                missing = add_missing_bits::<_, _, C>(s, missing, mask, this);
+                units += C::units(mask);
+                start += LANES;
+            }
+            number += step;
+        }
+        present_bits(s, units, missing)
     }
-    present_bits(s, units, missing)
 }
 
 /// A row of numbers and the rows before it.
@@ -307,7 +285,7 @@ mod tests {
     use crate::stage::predict::apply;
     use crate::stage::predict::choice::FIRST;
     use crate::stage::predict::tests::{noise, padded};
-    use crate::stage::rows::{NoPrefetch, Portable};
+    use crate::stage::rows::{NoPrefetch, PORTABLE};
 
     /// Without sampling, the estimate equals the bits of the actual differences.
     #[test]
@@ -318,14 +296,14 @@ mod tests {
                 let mut r = padded(&v);
                 let base = if orders == [0; 3] { 12345 } else { 0 };
                 let mut spare = r.clone();
-                let r = apply(Portable, &mut r, &mut spare, &mut [], shape, orders, base, &mut NoPrefetch);
+                let r = apply(PORTABLE, &mut r, &mut spare, &mut [], shape, orders, base, &mut NoPrefetch);
                 let bits: u64 = r[..v.len()].iter().map(|r| u64::from(r.bit_length())).sum();
                 let is_run = shape[0] * shape[1] == 1;
                 if is_run && orders[..2] != [0, 0] {
                     continue;
                 }
                 let numbers = Numbers { v: &padded(&v), shape, middle: 0, in_full: false, masked: None };
-                assert_eq!(cost::<_, _, Each>(Portable, &numbers, orders, base), bits, "{shape:?} {orders:?}");
+                assert_eq!(cost::<_, _, Each>(PORTABLE, &numbers, orders, base), bits, "{shape:?} {orders:?}");
             }
         }
     }
@@ -336,12 +314,12 @@ mod tests {
         for shape in [[1, 7, 32], [3, 4, 5], [4, 8, 32], [8, 16, 32], [2, 3, 1]] {
             let v = padded(&noise(shape.iter().product()));
             let numbers = Numbers { v: &v, shape, middle: 777, in_full: false, masked: None };
-            let together = first_costs::<_, _, Each>(Portable, &numbers);
-            let byte_groups = first_costs::<_, _, GroupMaxBits>(Portable, &numbers);
+            let together = first_costs::<_, _, Each>(PORTABLE, &numbers);
+            let byte_groups = first_costs::<_, _, GroupMaxBits>(PORTABLE, &numbers);
             for (i, orders) in FIRST.into_iter().enumerate() {
                 let base = if i == 0 { 777 } else { 0 };
-                let each = cost::<_, _, Each>(Portable, &numbers, orders, base);
-                let one_by_one = cost::<_, _, GroupMaxBits>(Portable, &numbers, orders, base);
+                let each = cost::<_, _, Each>(PORTABLE, &numbers, orders, base);
+                let one_by_one = cost::<_, _, GroupMaxBits>(PORTABLE, &numbers, orders, base);
                 assert!(i >= <Each as Cost<u32>>::N_FIRST || together[i] == each, "{shape:?} {orders:?}");
                 assert_eq!(byte_groups[i], one_by_one, "{shape:?} {orders:?}");
             }

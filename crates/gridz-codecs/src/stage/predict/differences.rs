@@ -2,44 +2,24 @@
 
 use crate::stage::predict::starts::Starts;
 use crate::stage::predict::{MAX_ORDER, Orders, SHORT, plane_rows, strides, work_words};
-use crate::stage::rows::{LANES, Prefetcher, Simd, WithSimd, first_lanes};
+use crate::stage::rows::{LANES, Prefetcher, Simd, first_lanes, outlined};
 use crate::stage::word::Word;
 
-/// Computes the unsigned differences of the numbers `v` minus `base`, in `v` or in `spare`, and
-/// returns that slice. Both have room for one more row after the block. The base is zero unless all
-/// orders are zero. `work` is used if it is long enough. Prefetches lines of `ahead` meanwhile.
-#[inline(always)]
-#[expect(clippy::too_many_arguments)]
-pub fn apply<'a, W: Word, S: Simd<W>>(
-    s: S,
-    v: &'a mut [W],
-    spare: &'a mut [W],
-    work: &mut [W],
-    shape: [usize; 3],
-    orders: Orders,
-    base: W,
-    ahead: &mut impl Prefetcher,
-) -> &'a mut [W] {
-    s.outlined(Apply { v, spare, work, shape, orders, base, ahead })
-}
-
-/// [`apply`] as a task.
-struct Apply<'a, 'w, W, P> {
-    v: &'a mut [W],
-    spare: &'a mut [W],
-    work: &'w mut [W],
-    shape: [usize; 3],
-    orders: Orders,
-    base: W,
-    ahead: &'w mut P,
-}
-
-impl<'a, W: Word, P: Prefetcher> WithSimd<W> for Apply<'a, '_, W, P> {
-    type Output = &'a mut [W];
-
-    #[inline(always)]
-    fn run<S: Simd<W>>(self, s: S) -> &'a mut [W] {
-        let Self { v, spare, work, shape, orders, base, ahead } = self;
+outlined! {
+    /// Computes the unsigned differences of the numbers `v` minus `base`, in `v` or in `spare`, and
+    /// returns that slice. Both have room for one more row after the block. The base is zero unless all
+    /// orders are zero. `work` is used if it is long enough. Prefetches lines of `ahead` meanwhile.
+    #[expect(clippy::too_many_arguments)]
+    pub fn apply<'a, 'w, W, P: Prefetcher>(
+        s,
+        v: &'a mut [W],
+        spare: &'a mut [W],
+        work: &'w mut [W],
+        shape: [usize; 3],
+        orders: Orders,
+        base: W,
+        ahead: &'w mut P,
+    ) -> &'a mut [W] {
         let n: usize = shape.iter().product();
         let [oz, oy, ox] = orders;
         let is_in_rows = (SHORT..=LANES).contains(&shape[2]);

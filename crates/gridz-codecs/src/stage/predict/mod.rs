@@ -71,7 +71,7 @@ fn work_words([_, sy, _]: [usize; 3], [oz, ..]: Orders) -> usize {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::stage::rows::{NoPrefetch, Portable, RowSink, Simd};
+    use crate::stage::rows::{NoPrefetch, PORTABLE, Portable, RowSink, Simd};
 
     /// Numbers followed by room for a row.
     pub fn padded<W: Word>(v: &[W]) -> Vec<W> {
@@ -122,14 +122,14 @@ pub mod tests {
                 let mut r = padded(&v);
                 let mut spare = padded(&noise(n));
                 let mut work = vec![0; 7 * 16 * LANES];
-                let r = apply(Portable, &mut r, &mut spare, &mut work, shape, orders, 0, &mut NoPrefetch);
+                let r = apply(PORTABLE, &mut r, &mut spare, &mut work, shape, orders, 0, &mut NoPrefetch);
                 let mut sums = r.to_vec();
-                undo(Portable, &mut sums, shape, orders, 0);
+                undo(PORTABLE, &mut sums, shape, orders, 0);
                 assert_eq!(sums[..n], v, "{shape:?} {orders:?}");
                 let mut work = vec![0; shape[1] * LANES];
                 if is_in_rows(shape, orders, work.len()) {
                     let mut out = Collected(vec![]);
-                    undo_rows(Portable, r, &mut work, shape, orders, 0, &mut out);
+                    undo_rows(PORTABLE, r, &mut work, shape, orders, 0, &mut out);
                     let rows: Vec<u32> = out.0.iter().flat_map(|row| &row[..shape[2]]).copied().collect();
                     assert_eq!(rows, v, "{shape:?} {orders:?}");
                 }
@@ -146,8 +146,8 @@ pub mod tests {
     /// The output of [`LineSums`] for the differences of a line of numbers minus `base`.
     fn line<const ORDER: usize>(r: &[u32], orders: Orders, base: u32) -> Vec<u32> {
         let mut out = Collected(vec![]);
-        let mut sums = LineSums::<_, _, ORDER>::new(Portable, orders, base, &mut out);
-        r.as_chunks::<LANES>().0.iter().for_each(|&row| sums.take(Portable, row));
+        let mut sums = LineSums::<_, _, ORDER>::new(PORTABLE, orders, base, &mut out);
+        r.as_chunks::<LANES>().0.iter().for_each(|&row| sums.take(PORTABLE, row));
         out.0.concat()
     }
 
@@ -158,7 +158,7 @@ pub mod tests {
             for orders in (0..512u16).map(|i| [i >> 6, i >> 3 & 7, i & 7].map(|order| order as u8)) {
                 let mut r = padded(&v);
                 let mut spare = r.clone();
-                let r = apply(Portable, &mut r, &mut spare, &mut [], [1, 1, n], orders, 0, &mut NoPrefetch);
+                let r = apply(PORTABLE, &mut r, &mut spare, &mut [], [1, 1, n], orders, 0, &mut NoPrefetch);
                 let with_base = |base: u32| -> Vec<u32> { v.iter().map(|v| v.wrapping_add(base)).collect() };
                 assert_eq!(line::<ANY>(r, orders, 12345)[..n], with_base(12345), "{n} {orders:?}");
                 if orders[2] == 1 {

@@ -2,7 +2,7 @@
 
 use crate::stage::predict::starts::Starts;
 use crate::stage::predict::{MAX_ORDER, Orders, SHORT, plane_rows, strides, work_words};
-use crate::stage::rows::{LANES, RowSink, Simd, WithSimd, first_lanes};
+use crate::stage::rows::{LANES, RowSink, Simd, first_lanes, outlined};
 use crate::stage::word::Word;
 
 /// Receives the rows of a block as soon as their numbers are known.
@@ -15,6 +15,8 @@ pub trait Sink<W: Word> {
     /// True if taking a row takes longer than summing it up. Then there are few loops for special
     /// orders, because each of them contains the sink.
     const IS_SLOW: bool = false;
+    /// True if it stores rows in the array, which rows that are small do not.
+    const IS_DIRECT: bool = false;
 
     /// Plane z; planes are requested in order.
     fn plane(&mut self, z: usize) -> Self::Plane<'_>;
@@ -33,37 +35,19 @@ pub fn is_in_rows(shape: [usize; 3], orders: Orders, work: usize) -> bool {
     (SHORT..=LANES).contains(&shape[2]) && work_words(shape, orders) <= work
 }
 
-/// The inverse of [`apply`](super::apply), in one pass, for blocks that [`is_in_rows`].
-#[inline(always)]
-pub fn undo_rows<W: Word, S: Simd<W>>(
-    s: S,
-    r: &[W],
-    work: &mut [W],
-    shape: [usize; 3],
-    orders: Orders,
-    base: W,
-    sink: &mut impl Sink<W>,
-) {
-    s.outlined(UndoRows { r, work, shape, orders, base, sink });
-}
-
-/// [`undo_rows`] as a task.
-struct UndoRows<'a, W, K> {
-    r: &'a [W],
-    work: &'a mut [W],
-    shape: [usize; 3],
-    orders: Orders,
-    base: W,
-    sink: &'a mut K,
-}
-
-impl<W: Word, K: Sink<W>> WithSimd<W> for UndoRows<'_, W, K> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd<W>>(self, s: S) {
-        let Self { r, work, shape, orders, base, sink } = self;
+outlined! {
+    /// The inverse of [`apply`](super::apply), in one pass, for blocks that [`is_in_rows`].
+    pub fn undo_rows<'a, W, K: Sink<W>>(
+        s,
+        r: &'a [W],
+        work: &'a mut [W],
+        shape: [usize; 3],
+        orders: Orders,
+        base: W,
+        sink: &'a mut K,
+    ) {
         match orders {
+            _ if S::IS_SMALL && K::IS_DIRECT => unreachable!("rows are completed in memory"),
             [0, ..] if S::IS_SMALL || K::IS_SLOW => {
                 sum_rows::<_, _, _, 0, ANY, ANY>(s, r, work, shape, orders, base, sink)
             }
@@ -165,33 +149,34 @@ impl<W: Word, S: Simd<W>, T: RowSink<W, S>, const ORDER: usize> RowSink<W, S> fo
     }
 }
 
-/// The inverse of [`apply`](super::apply) for any block, in place in `r`, which has room for one
-/// more row.
-#[inline(always)]
-pub fn undo<W: Word, S: Simd<W>>(s: S, r: &mut [W], shape: [usize; 3], orders: Orders, base: W) {
-    let n: usize = shape.iter().product();
-    let (row, plane) = strides(shape);
-    let [oz, oy, ox] = orders;
-    unzigzag(s, r, n);
-    for _ in 0..oz {
-        sums(s, r, n, plane);
-    }
-    let rows = plane_rows(shape, orders) * row;
-    for _ in 0..oy {
-        let mut start = 0;
-        while start < n {
-            sums(s, &mut r[start..], rows, row);
-            start += rows;
+outlined! {
+    /// The inverse of [`apply`](super::apply) for any block, in place in `r`, which has room for one
+    /// more row.
+    pub fn undo<'a, W>(s, r: &'a mut [W], shape: [usize; 3], orders: Orders, base: W) {
+        let n: usize = shape.iter().product();
+        let (row, plane) = strides(shape);
+        let [oz, oy, ox] = orders;
+        unzigzag(s, r, n);
+        for _ in 0..oz {
+            sums(s, r, n, plane);
         }
-    }
-    for _ in 0..ox {
-        neighbour_sums(s, r, n, row);
-    }
-    let base = s.splat(base);
-    let mut at = 0;
-    while at < n {
-        s.store(s.add(s.load(&r[at..]), base), &mut r[at..]);
-        at += LANES;
+        let rows = plane_rows(shape, orders) * row;
+        for _ in 0..oy {
+            let mut start = 0;
+            while start < n {
+                sums(s, &mut r[start..], rows, row);
+                start += rows;
+            }
+        }
+        for _ in 0..ox {
+            neighbour_sums(s, r, n, row);
+        }
+        let base = s.splat(base);
+        let mut at = 0;
+        while at < n {
+            s.store(s.add(s.load(&r[at..]), base), &mut r[at..]);
+            at += LANES;
+        }
     }
 }
 

@@ -32,7 +32,7 @@ pub use relative::Relative;
 pub use uniform::{SPARE_BITS, Uniform, ZONES};
 use whole::Whole;
 
-use crate::stage::rows::{LANES, Portable, Simd, WithSimd, mask_of};
+use crate::stage::rows::{LANES, PORTABLE, Simd, mask_of, outlined};
 use crate::stage::word::Word;
 use crate::types::DType;
 
@@ -80,7 +80,7 @@ impl<W: Word> Quantizer<W> {
             Self::Uniform(uniform) => s.quantize(uniform, words),
             _ => {
                 let mut lanes = lanes_of(s, words);
-                let are_coded = s.outlined(Lanes { quantizer: self, lanes: &mut lanes });
+                let are_coded = quantize(s, self, &mut lanes);
                 Coded { codes: s.load(&lanes), are_coded, are_within: are_coded }
             }
         }
@@ -88,12 +88,12 @@ impl<W: Word> Quantizer<W> {
 
     /// The code of one word, 0 if it has none.
     pub fn code_of(&self, word: W) -> W {
-        self.code(Portable, [word; LANES]).codes[0]
+        self.code(PORTABLE, [word; LANES]).codes[0]
     }
 
     /// The word of one code.
     pub fn value_of(&self, code: W) -> W {
-        self.value(Portable, [code; LANES])[0]
+        self.value(PORTABLE, [code; LANES])[0]
     }
 
     /// The words of a row of codes.
@@ -112,46 +112,28 @@ impl<W: Word> Quantizer<W> {
     /// Converts whole rows of codes to words.
     #[inline(always)]
     pub fn values<S: Simd<W>>(&self, s: S, codes: &mut [W]) {
-        s.outlined(Values { quantizer: self, codes });
+        values(s, self, codes);
     }
 }
 
-/// Quantizes a row of words, for the quantizers that are not part of [`Simd`]. Returns the lanes
-/// that have a code.
-struct Lanes<'a, W> {
-    quantizer: &'a Quantizer<W>,
-    lanes: &'a mut [W; LANES],
-}
-
-impl<W: Word> WithSimd<W> for Lanes<'_, W> {
-    type Output = u32;
-
-    #[inline(always)]
-    fn run<S: Simd<W>>(self, _: S) -> u32 {
-        match self.quantizer {
+outlined! {
+    /// Quantizes a row of words, for the quantizers that are not part of [`Simd`]. Returns the lanes
+    /// that have a code.
+    fn quantize<'a, W>(_s, quantizer: &'a Quantizer<W>, lanes: &'a mut [W; LANES]) -> u32 {
+        match quantizer {
             Quantizer::Whole(whole) => {
-                whole.quantize(self.lanes);
+                whole.quantize(lanes);
                 u32::MAX
             }
-            Quantizer::Relative(relative) => relative.quantize(self.lanes),
+            Quantizer::Relative(relative) => relative.quantize(lanes),
             Quantizer::Uniform(_) => unreachable!("part of Simd"),
         }
     }
-}
 
-/// [`Quantizer::values`] as a task.
-struct Values<'a, W> {
-    quantizer: &'a Quantizer<W>,
-    codes: &'a mut [W],
-}
-
-impl<W: Word> WithSimd<W> for Values<'_, W> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd<W>>(self, s: S) {
-        for lanes in self.codes.as_chunks_mut().0 {
-            match self.quantizer {
+    /// See [`Quantizer::values`].
+    fn values<'a, W>(s, quantizer: &'a Quantizer<W>, codes: &'a mut [W]) {
+        for lanes in codes.as_chunks_mut().0 {
+            match quantizer {
                 // Inlined: narrow floats have no faster way, and a call for each row takes 7 %.
                 Quantizer::Uniform(uniform) if uniform.float.is_narrow() => W::dequantize(uniform, lanes),
                 Quantizer::Uniform(uniform) => s.store(s.dequantize(uniform, s.load(lanes)), lanes),
@@ -159,6 +141,16 @@ impl<W: Word> WithSimd<W> for Values<'_, W> {
                 Quantizer::Relative(relative) => relative.dequantize(lanes),
             }
         }
+    }
+
+    /// See [`any_codes`].
+    fn codes_of_lanes<'a, W>(_s, uniform: &'a Uniform<W>, lanes: &'a mut [W; LANES]) -> (u32, u32) {
+        W::quantize(uniform, lanes)
+    }
+
+    /// See [`any_values`].
+    fn values_of_lanes<'a, W>(_s, uniform: &'a Uniform<W>, lanes: &'a mut [W; LANES]) {
+        W::dequantize(uniform, lanes);
     }
 }
 
@@ -168,7 +160,7 @@ pub fn any_codes<W: Word, S: Simd<W>>(s: S, uniform: &Uniform<W>, floats: S::Row
     let mut lanes = lanes_of(s, floats);
     // Inlined where speed matters: a call for each row takes 5 % of compression.
     let (are_coded, are_within) = match S::IS_SMALL {
-        true => s.outlined(AnyCodes { uniform, lanes: &mut lanes }),
+        true => codes_of_lanes(s, uniform, &mut lanes),
         false => W::quantize(uniform, &mut lanes),
     };
     Coded { codes: s.load(&lanes), are_coded, are_within }
@@ -178,38 +170,8 @@ pub fn any_codes<W: Word, S: Simd<W>>(s: S, uniform: &Uniform<W>, floats: S::Row
 #[inline(always)]
 pub fn any_values<W: Word, S: Simd<W>>(s: S, uniform: &Uniform<W>, codes: S::Row) -> S::Row {
     let mut lanes = lanes_of(s, codes);
-    s.outlined(AnyValues { uniform, lanes: &mut lanes });
+    values_of_lanes(s, uniform, &mut lanes);
     s.load(&lanes)
-}
-
-/// [`any_codes`] as a task.
-struct AnyCodes<'a, W> {
-    uniform: &'a Uniform<W>,
-    lanes: &'a mut [W; LANES],
-}
-
-impl<W: Word> WithSimd<W> for AnyCodes<'_, W> {
-    type Output = (u32, u32);
-
-    #[inline(always)]
-    fn run<S: Simd<W>>(self, _: S) -> (u32, u32) {
-        W::quantize(self.uniform, self.lanes)
-    }
-}
-
-/// [`any_values`] as a task.
-struct AnyValues<'a, W> {
-    uniform: &'a Uniform<W>,
-    lanes: &'a mut [W; LANES],
-}
-
-impl<W: Word> WithSimd<W> for AnyValues<'_, W> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd<W>>(self, _: S) {
-        W::dequantize(self.uniform, self.lanes);
-    }
 }
 
 /// A row as an array.

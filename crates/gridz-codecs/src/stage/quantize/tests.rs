@@ -2,7 +2,7 @@ use super::uniform::narrow_half;
 use super::whole::Integers;
 use super::*;
 use crate::cpu::isa::Isa;
-use crate::stage::rows::{Portable, SimdWord, WithSimd, dispatch};
+use crate::stage::rows::{PORTABLE, SimdWord, WithSimd, dispatch};
 
 /// Quantizes rows of words and converts the codes back.
 struct There<'a, W> {
@@ -42,7 +42,7 @@ impl<W: Word> WithSimd<W> for There<'_, W> {
 
 /// The results for words, which must be the same on every level.
 fn see<W: SimdWord + std::fmt::Debug>(quantizer: &Quantizer<W>, words: &[W]) -> Seen<W> {
-    let seen = There { quantizer, words }.run(Portable);
+    let seen = There { quantizer, words }.run(PORTABLE);
     for level in Isa::all() {
         assert!(dispatch(level, There { quantizer, words }) == seen, "{level:?} {quantizer:?}");
     }

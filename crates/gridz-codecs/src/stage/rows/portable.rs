@@ -1,11 +1,22 @@
 //! Rows as arrays, for every CPU.
 
+use crate::cpu::isa::Isa;
 use crate::stage::rows::{FACTORS, KEYS, Keys, LANES, Simd, WithSimd, mask_of, order_32};
 use crate::stage::word::Word;
 
-/// The kind of row that every CPU supports.
+/// The kind of row that every CPU supports. Outlined tasks run with the instructions of a level.
 #[derive(Clone, Copy)]
-pub struct Portable;
+pub struct Portable(Isa);
+
+/// Portable rows, also in outlined tasks.
+pub const PORTABLE: Portable = Portable(Isa::PORTABLE);
+
+impl Portable {
+    /// Portable rows for code that outlines its loops, which run with the instructions of `level`.
+    pub fn new(level: Isa) -> Self {
+        Self(level)
+    }
+}
 
 /// A row with the value of `$word` for every lane `$lane`.
 macro_rules! each {
@@ -21,7 +32,7 @@ macro_rules! each {
 /// Runs a task in a function of its own.
 #[inline(never)]
 pub fn run<W: Word, T: WithSimd<W>>(task: T) -> T::Output {
-    task.run(Portable)
+    task.run(PORTABLE)
 }
 
 impl Keys for Portable {
@@ -81,8 +92,12 @@ impl<W: Word> Simd<W> for Portable {
     const IS_SMALL: bool = cfg!(target_arch = "x86_64");
 
     #[inline(always)]
+    fn is_small(self) -> bool {
+        <Self as Simd<W>>::IS_SMALL && self.0 == Isa::PORTABLE
+    }
+    #[inline(always)]
     fn outlined<T: WithSimd<W>>(self, task: T) -> T::Output {
-        run(task)
+        W::at_level(self.0, task)
     }
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]

@@ -26,7 +26,7 @@ use crate::cpu::thread_cache::{Cacheable, ThreadCache, at_least, bytes_of};
 use crate::error::{Error, Result, try_vec};
 use crate::stage::blocks::layout::Layout;
 use crate::stage::blocks::payload::BlockCoder;
-use crate::stage::blocks::source::{BlockWords, Source};
+use crate::stage::blocks::source::{self, Source};
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
 use crate::stage::entropy::model::Model;
@@ -215,7 +215,7 @@ impl<W: SimdWord> BlockCoder<W> for Max {
     ) -> usize {
         let n = shape[0] * shape[1] * shape[2];
         let (work, element) = (&mut **work, self.element);
-        let block = BlockWords::load(s, source, shape, element, &mut work.words);
+        let block = source::load(s, source, shape, element, &mut work.words);
         if block.range[0] == block.range[1] {
             Header::Constant(block.first).emit(out);
             return HEADER_BYTES;

@@ -108,7 +108,7 @@ unsafe fn encode_block<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: 
 /// The CPU must have the level. `stream` must be valid for reading [`REGISTER`] bytes more than the
 /// heads imply, and the bands for writing the block's rows.
 #[inline(always)]
-unsafe fn decode_block<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
+pub unsafe fn decode_block<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
     stream: *const u8,
     bands: &mut [&mut [u8]],
     offset: usize,
@@ -179,15 +179,18 @@ unsafe fn decode_block<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: 
     }
 }
 
-/// The coder of a level.
-pub struct Vectors<W: FloatWord, L: Lanes<W>>(PhantomData<(W, L)>);
+/// [`decode_block`], compiled for a level.
+pub type DecodeBlock = unsafe fn(*const u8, &mut [&mut [u8]], usize, usize);
+
+/// The coder of a level. Blocks are decoded by a call, because several loops decode them.
+pub struct Vectors<W: FloatWord, L: Lanes<W>>(DecodeBlock, PhantomData<(W, L)>);
 
 impl<W: FloatWord, L: Lanes<W>> Vectors<W, L> {
     /// # Safety
-    /// The CPU must have the level.
+    /// The CPU must have the level, and `decode` must be [`decode_block`] with the coder's parameters.
     #[inline(always)]
-    pub unsafe fn new() -> Self {
-        Self(PhantomData)
+    pub unsafe fn new(decode: DecodeBlock) -> Self {
+        Self(decode, PhantomData)
     }
 }
 
@@ -230,7 +233,7 @@ impl<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANE
         };
         // SAFETY: the block has the columns of its heads, and the bands have its rows; the caller
         // of `new` has promised the level.
-        unsafe { decode_block::<W, L, ROW, ROWS, PLANES>(stream.as_ptr(), bands, offset, row) }
+        unsafe { self.0(stream.as_ptr(), bands, offset, row) }
         true
     }
 }

@@ -152,6 +152,23 @@ macro_rules! level {
             use super::*;
 
             #[target_feature($(enable = $feature),*)]
+            unsafe fn decode_block<
+                W: FloatWord,
+                L: Lanes<W>,
+                const ROW: usize,
+                const ROWS: usize,
+                const PLANES: usize,
+            >(
+                stream: *const u8,
+                bands: &mut [&mut [u8]],
+                offset: usize,
+                row: usize,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { block::decode_block::<W, L, ROW, ROWS, PLANES>(stream, bands, offset, row) };
+            }
+
+            #[target_feature($(enable = $feature),*)]
             pub fn encode<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
                 level: Isa,
                 layout: &Layout,
@@ -159,7 +176,7 @@ macro_rules! level {
                 piece: Piece,
             ) -> Encoded {
                 // SAFETY: the caller has checked the features, which are those of the level.
-                let coder = unsafe { Vectors::<W, L>::new() };
+                let coder = unsafe { Vectors::<W, L>::new(decode_block::<W, L, ROW, ROWS, PLANES>) };
                 blocks::encode::<W, ROW, ROWS, PLANES>(coder, layout, src, level, piece)
             }
 
@@ -171,7 +188,7 @@ macro_rules! level {
                 places: DecodeTarget,
             ) -> Result<Checksum> {
                 // SAFETY: the caller has checked the features, which are those of the level.
-                let coder = unsafe { Vectors::<W, L>::new() };
+                let coder = unsafe { Vectors::<W, L>::new(decode_block::<W, L, ROW, ROWS, PLANES>) };
                 blocks::decode::<W, ROW, ROWS, PLANES>(level, coder, layout, sections, places)
             }
         }

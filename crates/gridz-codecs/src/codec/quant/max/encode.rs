@@ -7,7 +7,7 @@ use crate::codec::quant::max::scan::{CONTEXTS, Cells, Coder, FILL_SIZE, Step, sc
 use crate::codec::quant::max::view::View;
 use crate::codec::quant::max::weights::{Neighbours, Weights};
 use crate::codec::quant::max::{CODED, FILL, IS_FILL, IS_OUTLIER, Memory, OUTLIER, Work, ZERO, at_most_max};
-use crate::stage::blocks::source::{BlockWords, Source};
+use crate::stage::blocks::source::{self, Source};
 use crate::stage::entropy::rans::{Encoder, put_words};
 use crate::stage::entropy::{frequencies, steps, tables};
 use crate::stage::exceptions::{ALIGNMENT, place};
@@ -105,7 +105,7 @@ pub fn encode<W: Word, S: Simd<W>>(
     let (level, memory) = (work.level, &mut *work.memory);
     let Memory { words, codes, kinds, numbers, sizes, left, symbols, string, samples, .. } = memory;
     let kinds = &mut kinds[..n];
-    let block = BlockWords::load(s, source, shape, element, words);
+    let block = source::load(s, source, shape, element, words);
     if block.range[0] == block.range[1] {
         return constant(block.first, unit, out);
     }

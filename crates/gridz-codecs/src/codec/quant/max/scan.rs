@@ -153,13 +153,13 @@ fn contexts<W: Word, S: Simd<W>>(s: S, sizes: S::Row, sixths: S::Row) -> S::Row 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::rows::Portable;
+    use crate::stage::rows::PORTABLE;
 
     #[test]
     fn contexts_are_all_there_is() {
         let mut seen = [false; CONTEXTS];
         for sizes in (0..FILL_SIZE).chain((1..12).map(|fill_mask| fill_mask * FILL_SIZE)) {
-            (0..4).for_each(|sixths| seen[contexts(Portable, [sizes; LANES], [sixths; LANES])[0] as usize] = true);
+            (0..4).for_each(|sixths| seen[contexts(PORTABLE, [sizes; LANES], [sixths; LANES])[0] as usize] = true);
         }
         assert!(seen.iter().all(|&seen| seen));
     }

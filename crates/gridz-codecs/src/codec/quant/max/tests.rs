@@ -79,7 +79,7 @@ impl<W: SimdWord> Case<W> {
         element.load(&self.elements, &mut words);
         for word in &mut words {
             let Some(quantizer) = self.coding.quantizer else { continue };
-            let coded = quantizer.code(crate::stage::rows::Portable, [*word; LANES]);
+            let coded = quantizer.code(crate::stage::rows::PORTABLE, [*word; LANES]);
             let value = quantizer.value_of(coded.codes[0]);
             let missing = self.coding.missing_of(0);
             if coded.are_coded & coded.are_within & 1 == 1

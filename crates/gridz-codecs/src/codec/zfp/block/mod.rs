@@ -21,7 +21,7 @@ mod value;
 pub use self::bits::{BitReader, BitWriter};
 #[cfg(target_arch = "x86_64")]
 pub use self::simd::{Value, prefetch};
-/// Elements for which every level has vector code.
+/// Floats for which every level has vector code.
 #[cfg(not(target_arch = "x86_64"))]
 pub trait Value: Scalar {}
 #[cfg(not(target_arch = "x86_64"))]
@@ -31,6 +31,8 @@ impl<T: Scalar> Value for T {}
 pub fn prefetch(_: &[u8], _: usize) {}
 pub use self::value::{Scalar, tiny_limit};
 
+use std::ops::Deref;
+
 use crate::codec::zfp::numbers::Numbers;
 use crate::cpu::isa::{self, Isa, Kernel, dispatch};
 use crate::settings::CpuLevel;
@@ -38,17 +40,43 @@ use crate::settings::CpuLevel;
 /// Maximum number of elements of the blocks that are coded together.
 pub const GROUP: usize = 256;
 
+/// The truncation of blocks, and the kind of their elements. Integers are processed as floats with the
+/// same bits, so that the code for them is not compiled a second time.
+#[derive(Clone, Copy)]
+pub struct Parameters<'a> {
+    numbers: &'a Numbers,
+    /// True if elements are integers.
+    pub are_integers: bool,
+}
+
+impl<'a> Parameters<'a> {
+    /// For elements of type `T`.
+    fn of<T: Scalar>(numbers: &'a Numbers) -> Self {
+        Self { numbers, are_integers: !T::IS_FLOAT }
+    }
+}
+
+impl Deref for Parameters<'_> {
+    type Target = Numbers;
+
+    #[inline(always)]
+    fn deref(&self) -> &Numbers {
+        self.numbers
+    }
+}
+
 /// Encodes consecutive blocks of 4^rank elements, at most [`GROUP`] elements in total. Returns the
 /// number of their bits. The rank is 1 to 4.
 ///
 /// Unless blocks are reversible, floats must be finite, and the magnitude of integers must be below
 /// 2^(W−2), where W is their bits.
-pub fn encode<T: Value>(level: Isa, rank: usize, numbers: &Numbers, blocks: &[T], out: &mut BitWriter) -> u32 {
-    Encode { rank, numbers, blocks, out, decoded: None }.at(level)
+pub fn encode<T: Scalar>(level: Isa, rank: usize, numbers: &Numbers, blocks: &[T], out: &mut BitWriter) -> u32 {
+    Encode { rank, numbers: &Parameters::of::<T>(numbers), blocks: T::as_floats(blocks), out, decoded: None }
+        .at(level)
 }
 
 /// As [`encode`]; also writes the blocks as a decoder restores them.
-pub fn encode_checked<T: Value>(
+pub fn encode_checked<T: Scalar>(
     level: Isa,
     rank: usize,
     numbers: &Numbers,
@@ -56,13 +84,14 @@ pub fn encode_checked<T: Value>(
     out: &mut BitWriter,
     decoded: &mut [T],
 ) -> u32 {
-    Encode { rank, numbers, blocks, out, decoded: Some(decoded) }.at(level)
+    let decoded = Some(T::as_floats_mut(decoded));
+    Encode { rank, numbers: &Parameters::of::<T>(numbers), blocks: T::as_floats(blocks), out, decoded }.at(level)
 }
 
 /// Decodes such blocks from arbitrary bits: `S` sequences of the same number of blocks, side by
 /// side. Sequence i begins at bit `at[i]`, which becomes the bit at which it ends. A step in a
 /// sequence depends on the previous one, and a CPU has time for other sequences meanwhile.
-pub fn decode<T: Value, const S: usize>(
+pub fn decode<T: Scalar, const S: usize>(
     level: Isa,
     rank: usize,
     numbers: &Numbers,
@@ -70,12 +99,13 @@ pub fn decode<T: Value, const S: usize>(
     at: &mut [usize; S],
     blocks: &mut [T],
 ) {
-    Decode { rank, numbers, bytes, at, blocks }.at(level);
+    let blocks = T::as_floats_mut(blocks);
+    Decode { rank, numbers: &Parameters::of::<T>(numbers), bytes, at, blocks }.at(level);
 }
 
 struct Encode<'a, 'b, T> {
     rank: usize,
-    numbers: &'a Numbers,
+    numbers: &'a Parameters<'a>,
     blocks: &'a [T],
     out: &'a mut BitWriter<'b>,
     decoded: Option<&'a mut [T]>,
@@ -114,7 +144,7 @@ impl<T: Value> Kernel for Encode<'_, '_, T> {
 
 struct Decode<'a, T, const S: usize> {
     rank: usize,
-    numbers: &'a Numbers,
+    numbers: &'a Parameters<'a>,
     bytes: &'a [u8],
     at: &'a mut [usize; S],
     blocks: &'a mut [T],
@@ -130,14 +160,14 @@ impl<T: Value, const S: usize> Decode<'_, T, S> {
         // The sequences are decoded one after the other, so the same code handles any number of
         // them.
         let Self { rank, numbers, bytes, at, blocks } = self;
-        dispatch(level, DecodeInTurn { rank, numbers, bytes, at, blocks });
+        isa::dispatch_up_to_avx2(level, DecodeInTurn { rank, numbers, bytes, at, blocks });
     }
 }
 
 /// Sequences of blocks that are decoded one after the other.
 struct DecodeInTurn<'a, T> {
     rank: usize,
-    numbers: &'a Numbers,
+    numbers: &'a Parameters<'a>,
     bytes: &'a [u8],
     at: &'a mut [usize],
     blocks: &'a mut [T],
@@ -165,6 +195,6 @@ impl<T: Value> Kernel for DecodeInTurn<'_, T> {
 /// True if blocks are processed in AVX-512 registers, by other code than the definition.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn has_registers(level: Isa, numbers: &Numbers) -> bool {
+fn has_registers(level: Isa, numbers: &Parameters) -> bool {
     level.kind() == CpuLevel::Avx512 && !numbers.is_reversible()
 }

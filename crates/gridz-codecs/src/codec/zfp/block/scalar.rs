@@ -1,11 +1,11 @@
 //! Codes blocks step by step: the definition.
 
+use super::Parameters;
 use super::bits::{BitReader, BitWriter, low_mask};
 use super::order::order;
 use super::planes::{self, Progress};
 use super::transform::{from_negabinary, restore, to_negabinary, transform};
 use super::value::{Scalar, exponent, is_tiny, sortable};
-use crate::codec::zfp::numbers::Numbers;
 use crate::stage::word::Word;
 
 /// How integers represent the elements of a block.
@@ -15,16 +15,18 @@ pub enum Form {
     Zeros,
     /// Floats times a power of two, given by the block's exponent.
     Scaled(i32),
-    /// The elements' words.
+    /// The words of floats.
     Words,
+    /// Integers.
+    Integers,
 }
 
 impl Form {
     /// Chooses the form of a block.
     #[inline(always)]
-    pub fn choose<T: Scalar>(rank: u32, numbers: &Numbers, block: &[T]) -> Self {
-        if !T::IS_FLOAT {
-            return Form::Words;
+    pub fn choose<T: Scalar>(rank: u32, numbers: &Parameters, block: &[T]) -> Self {
+        if numbers.are_integers {
+            return Form::Integers;
         }
         let e = exponent(block);
         if numbers.is_reversible() {
@@ -35,9 +37,9 @@ impl Form {
 
     /// The form of a block that is not reversible, from the exponent of its floats.
     #[inline(always)]
-    pub fn lossy<T: Scalar>(rank: u32, numbers: &Numbers, e: i32) -> Self {
-        if !T::IS_FLOAT {
-            Form::Words
+    pub fn lossy<T: Scalar>(rank: u32, numbers: &Parameters, e: i32) -> Self {
+        if numbers.are_integers {
+            Form::Integers
         } else if is_tiny::<T>(e) || lossy_planes::<T>(rank, numbers, e) == 0 {
             Form::Zeros
         } else {
@@ -47,11 +49,11 @@ impl Form {
 
     /// Number of planes of a block that is not reversible.
     #[inline(always)]
-    pub fn lossy_planes<T: Scalar>(self, rank: u32, numbers: &Numbers) -> u32 {
+    pub fn lossy_planes<T: Scalar>(self, rank: u32, numbers: &Parameters) -> u32 {
         match self {
             Form::Zeros => 0,
             Form::Scaled(e) => lossy_planes::<T>(rank, numbers, e),
-            Form::Words => numbers.maxprec,
+            Form::Words | Form::Integers => numbers.maxprec,
         }
     }
 
@@ -69,7 +71,7 @@ impl Form {
     pub fn code<T: Scalar>(self, is_reversible: bool) -> (u64, u32) {
         let flag_bits = 1 + u32::from(is_reversible);
         match self {
-            _ if !T::IS_FLOAT => (0, 0),
+            Form::Integers => (0, 0),
             Form::Zeros => (0, 1),
             Form::Scaled(e) => {
                 let biased = (e + T::BIAS) as u64 & low_mask(T::EXPONENT_BITS);
@@ -81,11 +83,11 @@ impl Form {
 
     /// Reads the form of a block.
     #[inline(always)]
-    pub fn read<T: Scalar>(is_reversible: bool, bits: &mut BitReader) -> Self {
+    pub fn read<T: Scalar>(numbers: &Parameters, is_reversible: bool, bits: &mut BitReader) -> Self {
         // A single peek covers all of the code.
         let (code, flag_bits) = (bits.peek(), 1 + u32::from(is_reversible));
         let (form, n_bits) = match code & 3 {
-            _ if !T::IS_FLOAT => (Form::Words, 0),
+            _ if numbers.are_integers => (Form::Integers, 0),
             0 | 2 => (Form::Zeros, 1),
             3 if is_reversible => (Form::Words, 2),
             _ => {
@@ -110,7 +112,12 @@ impl Form {
             }
             Form::Words => {
                 for (integer, value) in integers.iter_mut().zip(block) {
-                    *integer = sortable::<T>(value.word());
+                    *integer = sortable(value.word());
+                }
+            }
+            Form::Integers => {
+                for (integer, value) in integers.iter_mut().zip(block) {
+                    *integer = value.word();
                 }
             }
         }
@@ -129,7 +136,12 @@ impl Form {
             }
             Form::Words => {
                 for (value, &integer) in block.iter_mut().zip(integers) {
-                    *value = T::of_word(sortable::<T>(integer));
+                    *value = T::of_word(sortable(integer));
+                }
+            }
+            Form::Integers => {
+                for (value, &integer) in block.iter_mut().zip(integers) {
+                    *value = T::of_word(integer);
                 }
             }
         }
@@ -153,8 +165,8 @@ fn choose_reversible<T: Scalar>(block: &[T], e: i32) -> Form {
 
 /// Number of planes of a block that is not reversible; `e` is the exponent of its floats.
 #[inline(always)]
-pub fn lossy_planes<T: Scalar>(rank: u32, numbers: &Numbers, e: i32) -> u32 {
-    if !T::IS_FLOAT {
+pub fn lossy_planes<T: Scalar>(rank: u32, numbers: &Parameters, e: i32) -> u32 {
+    if numbers.are_integers {
         numbers.maxprec
     } else if e == -T::BIAS {
         0
@@ -208,7 +220,7 @@ fn add_planes<W: Word, const N: usize, const M: usize>(digits: &mut [W; N], q: u
 /// See [`super::encode`] and [`super::encode_checked`]. `N` elements have planes of `M` words.
 #[inline(always)]
 pub fn encode<T: Scalar, const N: usize, const M: usize>(
-    numbers: &Numbers,
+    numbers: &Parameters,
     blocks: &[T],
     out: &mut BitWriter,
     mut decoded: Option<&mut [T]>,
@@ -224,7 +236,7 @@ pub fn encode<T: Scalar, const N: usize, const M: usize>(
 /// Encodes a block.
 #[inline(always)]
 fn encode_block<T: Scalar, const N: usize, const M: usize>(
-    numbers: &Numbers,
+    numbers: &Parameters,
     block: &[T; N],
     out: &mut BitWriter,
     decoded: Option<&mut [T; N]>,
@@ -285,7 +297,7 @@ fn encode_block<T: Scalar, const N: usize, const M: usize>(
 /// See [`super::decode`].
 #[inline(always)]
 pub fn decode<T: Scalar, const N: usize, const M: usize>(
-    numbers: &Numbers,
+    numbers: &Parameters,
     bits: &mut BitReader,
     blocks: &mut [T],
 ) {
@@ -297,18 +309,18 @@ pub fn decode<T: Scalar, const N: usize, const M: usize>(
 /// Decodes a block.
 #[inline(always)]
 fn decode_block<T: Scalar, const N: usize, const M: usize>(
-    numbers: &Numbers,
+    numbers: &Parameters,
     bits: &mut BitReader,
     block: &mut [T; N],
 ) {
     let rank = N.ilog2() / 2;
     let start = bits.position();
-    let form = Form::read::<T>(numbers.is_reversible(), bits);
+    let form = Form::read::<T>(numbers, numbers.is_reversible(), bits);
     let n_planes = match form {
         Form::Zeros => 0,
         _ if numbers.is_reversible() => (bits.take(T::PLANES_BITS) as u32 + 1).min(numbers.maxprec),
         Form::Scaled(e) => lossy_planes::<T>(rank, numbers, e),
-        Form::Words => numbers.maxprec,
+        Form::Words | Form::Integers => numbers.maxprec,
     };
     let mut progress = Progress::new(numbers.maxbits.saturating_sub((bits.position() - start) as u32));
     let lowest = T::Word::BITS.saturating_sub(n_planes);
@@ -332,7 +344,7 @@ fn decode_block<T: Scalar, const N: usize, const M: usize>(
 /// Converts digits to elements, as a decoder does.
 #[inline(always)]
 fn elements_of<T: Scalar, const N: usize>(
-    numbers: &Numbers,
+    numbers: &Parameters,
     form: Form,
     digits: &[T::Word; N],
     block: &mut [T; N],

@@ -1,11 +1,16 @@
 //! The element types of blocks, and their conversion to integers.
 
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::Value;
 use crate::stage::word::Word;
 
 /// An element: `f32`, `f64`, `i32` or `i64`.
 pub trait Scalar: Copy + Default + PartialEq + Send + Sync + 'static {
     /// The word of such an element, in which blocks are computed.
     type Word: Word;
+    /// The float of the same size.
+    type Float: Value<Word = Self::Word>;
     /// True for floats.
     const IS_FLOAT: bool;
     /// Bits of the exponent of a block of floats.
@@ -17,6 +22,11 @@ pub trait Scalar: Copy + Default + PartialEq + Send + Sync + 'static {
 
     /// Bytes of an element.
     const BYTES: usize = Self::Word::BYTES;
+
+    /// The floats with the bits of these elements.
+    fn as_floats(elements: &[Self]) -> &[Self::Float];
+    /// As [`Scalar::as_floats`], to be written.
+    fn as_floats_mut(elements: &mut [Self]) -> &mut [Self::Float];
 
     /// Reads an element from little-endian bytes.
     #[inline(always)]
@@ -42,6 +52,21 @@ pub trait Scalar: Copy + Default + PartialEq + Send + Sync + 'static {
     fn of_scaled(number: Self::Word, power: Self) -> Self;
 }
 
+macro_rules! as_floats {
+    ($float:ty) => {
+        type Float = $float;
+
+        #[inline(always)]
+        fn as_floats(elements: &[Self]) -> &[$float] {
+            <[$float]>::ref_from_bytes(elements.as_bytes()).expect("a float of the same size")
+        }
+        #[inline(always)]
+        fn as_floats_mut(elements: &mut [Self]) -> &mut [$float] {
+            <[$float]>::mut_from_bytes(elements.as_mut_bytes()).expect("a float of the same size")
+        }
+    };
+}
+
 macro_rules! float {
     ($float:ident, $word:ty, $signed:ty, $exponent_bits:literal, $planes_bits:literal) => {
         impl Scalar for $float {
@@ -50,6 +75,7 @@ macro_rules! float {
             const EXPONENT_BITS: u32 = $exponent_bits;
             const BIAS: i32 = (1 << ($exponent_bits - 1)) - 1;
             const PLANES_BITS: u32 = $planes_bits;
+            as_floats! { $float }
 
             #[inline(always)]
             fn word(self) -> $word {
@@ -91,13 +117,14 @@ float!(f32, u32, i32, 8, 5);
 float!(f64, u64, i64, 11, 6);
 
 macro_rules! integer {
-    ($integer:ty, $word:ty, $planes_bits:literal) => {
+    ($integer:ty, $word:ty, $float:ty, $planes_bits:literal) => {
         impl Scalar for $integer {
             type Word = $word;
             const IS_FLOAT: bool = false;
             const EXPONENT_BITS: u32 = 0;
             const BIAS: i32 = 0;
             const PLANES_BITS: u32 = $planes_bits;
+            as_floats! { $float }
 
             #[inline(always)]
             fn word(self) -> $word {
@@ -127,8 +154,8 @@ macro_rules! integer {
     };
 }
 
-integer!(i32, u32, 5);
-integer!(i64, u64, 6);
+integer!(i32, u32, f32, 5);
+integer!(i64, u64, f64, 6);
 
 /// The exponent of a block of floats. It is e if its largest magnitude is f·2^e with 1/2 ≤ f < 1,
 /// but at least that of the smallest normal number, or −[`Scalar::BIAS`] if all are zero. For
@@ -163,10 +190,10 @@ pub fn tiny_limit<T: Scalar>() -> T::Word {
     if T::IS_FLOAT { T::power(T::Word::BITS as i32 - 3 - T::BIAS).word() } else { T::Word::default() }
 }
 
-/// Inverts the other bits of elements whose top bit is set, so that words have the order of values.
+/// Inverts the other bits of floats whose top bit is set, so that words have the order of values.
 #[inline(always)]
-pub fn sortable<T: Scalar>(word: T::Word) -> T::Word {
-    if T::IS_FLOAT { word ^ (word.shift_signed(T::Word::BITS - 1) >> 1) } else { word }
+pub fn sortable<W: Word>(word: W) -> W {
+    word ^ (word.shift_signed(W::BITS - 1) >> 1)
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::stage::entropy::frequencies::{LOG2_TOTAL, count};
 use crate::stage::entropy::rans::{Encoder, LOWEST, STATE_BYTES, put_words};
 use crate::stage::entropy::{steps, tables};
-use crate::stage::rows::{LANES, RowSink, Simd, first_lanes};
+use crate::stage::rows::{LANES, RowSink, Simd, Stored, first_lanes, outlined};
 use crate::stage::word::Word;
 
 pub use symbols::{NEAR, Rows, SIZES, STRING_BYTES, Slots, States};
@@ -137,65 +137,7 @@ fn contexts(near: &[usize; NEAR], sizes: &[u8], at: usize) -> [u16; LANES] {
 }
 
 impl Work {
-    /// Encodes the numbers of a block of this shape. Returns the byte count, or `None` if it is too
-    /// large.
-    #[inline(always)]
-    pub fn encode<W: Word, S: Simd<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize> {
-        let n = shape[0] * shape[1] * shape[2];
-        let Memory { sizes, symbols, ranges, string, .. } = &mut *self.memory;
-        let near = near(shape);
-        let front = put_front(&near, sizes);
-        let mut at = 0;
-        while at < n {
-            let lanes = first_lanes(n - at);
-            let row = s.select_or_zero(lanes, s.load(&numbers[at..]));
-            let contexts = contexts(&near, sizes, front + at);
-            let mut words = [W::ZERO; LANES];
-            s.store(steps::symbols(s, row), &mut words);
-            let symbols: &mut [u16; LANES] = symbols[at..].first_chunk_mut().expect("a row");
-            let sizes: &mut [u8; LANES] = sizes[front + at..].first_chunk_mut().expect("a row");
-            for lane in 0..LANES {
-                let symbol = words[lane].to_u64() as u32;
-                sizes[lane] = symbols::size(symbol);
-                symbols[lane] = symbol as u16 | contexts[lane] << 8;
-            }
-            at += LANES;
-        }
-        let ranges: &mut [u32; IN_CONTEXTS] = ranges.first_chunk_mut().expect("memory for encoding");
-        let mut counts = count::<CONTEXTS, IN_CONTEXTS>(&symbols[..n]);
-        self.tails_bytes = tails::n_bytes(&counts);
-        self.tables_bytes = tables::write(&mut counts, ranges, &mut self.tables);
-
-        let n_string = string.len();
-        let mut encoder = Encoder::new(string, self.level);
-        while at > 0 {
-            at -= LANES;
-            let symbols: &[u16; LANES] = symbols[at..].first_chunk().expect("a row");
-            let mut of_lanes = [0; LANES];
-            for lane in 0..LANES {
-                of_lanes[lane] = ranges[usize::from(symbols[lane]) % IN_CONTEXTS];
-            }
-            encoder.symbols_alone(&of_lanes, first_lanes(n - at));
-        }
-        let n_words = encoder.finish()?.len();
-        (self.n, self.start) = (n, n_string - n_words);
-        Some(LENGTH_BYTES + self.tables_bytes + self.tails_bytes + 2 * n_words)
-    }
-
-    /// Writes the block that was encoded last, and that has these numbers, to `out`, which has
-    /// exactly its byte count. The numbers end with a whole row.
-    #[inline(always)]
-    pub fn write<W: Word>(&self, numbers: &[W], out: &mut [u8]) {
-        let (length, rest) = out.split_at_mut(LENGTH_BYTES);
-        length.copy_from_slice(&(self.tails_bytes as u32).to_le_bytes());
-        let (tables, rest) = rest.split_at_mut(self.tables_bytes);
-        tables.copy_from_slice(&self.tables[..self.tables_bytes]);
-        // The bytes of the string may be written twice.
-        tails::write(self.level, &self.memory.symbols[..self.n.next_multiple_of(LANES)], numbers, rest);
-        put_words(&self.memory.string[self.start..], &mut rest[self.tails_bytes..]);
-    }
-
-    /// Decodes the numbers of a block of this shape from the start of `bytes`, as [`Work::encode`]
+    /// Decodes the numbers of a block of this shape from the start of `bytes`, as [`encode`]
     /// wrote them. Returns the byte count.
     ///
     /// # Errors
@@ -229,6 +171,78 @@ impl Work {
             at += BATCH;
         }
         reading.finish()
+    }
+}
+
+outlined! {
+    /// Encodes the numbers of a block of this shape. Returns the byte count, or `None` if it is too
+    /// large.
+    pub fn encode<'a, W>(s, work: &'a mut Work, numbers: &'a [W], shape: [usize; 3]) -> Option<usize> {
+        let n = shape[0] * shape[1] * shape[2];
+        let Memory { sizes, symbols, ranges, string, .. } = &mut *work.memory;
+        let near = near(shape);
+        let front = put_front(&near, sizes);
+        let mut at = 0;
+        while at < n {
+            let lanes = first_lanes(n - at);
+            let row = s.select_or_zero(lanes, s.load(&numbers[at..]));
+            let contexts = contexts(&near, sizes, front + at);
+            let mut words = [W::ZERO; LANES];
+            s.store(steps::symbols(s, row), &mut words);
+            let symbols: &mut [u16; LANES] = symbols[at..].first_chunk_mut().expect("a row");
+            let sizes: &mut [u8; LANES] = sizes[front + at..].first_chunk_mut().expect("a row");
+            for lane in 0..LANES {
+                let symbol = words[lane].to_u64() as u32;
+                sizes[lane] = symbols::size(symbol);
+                symbols[lane] = symbol as u16 | contexts[lane] << 8;
+            }
+            at += LANES;
+        }
+        let ranges: &mut [u32; IN_CONTEXTS] = ranges.first_chunk_mut().expect("memory for encoding");
+        let mut counts = count::<CONTEXTS, IN_CONTEXTS>(&symbols[..n]);
+        work.tails_bytes = tails::n_bytes(&counts);
+        work.tables_bytes = tables::write(&mut counts, ranges, &mut work.tables);
+
+        let n_string = string.len();
+        let mut encoder = Encoder::new(string, work.level);
+        while at > 0 {
+            at -= LANES;
+            let symbols: &[u16; LANES] = symbols[at..].first_chunk().expect("a row");
+            let mut of_lanes = [0; LANES];
+            for lane in 0..LANES {
+                of_lanes[lane] = ranges[usize::from(symbols[lane]) % IN_CONTEXTS];
+            }
+            encoder.symbols_alone(&of_lanes, first_lanes(n - at));
+        }
+        let n_words = encoder.finish()?.len();
+        (work.n, work.start) = (n, n_string - n_words);
+        Some(LENGTH_BYTES + work.tables_bytes + work.tails_bytes + 2 * n_words)
+    }
+
+    /// Writes the block that was encoded last, and that has these numbers, to `out`, which has
+    /// exactly its byte count. The numbers end with a whole row.
+    pub fn write<'a, W>(_s, work: &'a Work, numbers: &'a [W], out: &'a mut [u8]) {
+        let (length, rest) = out.split_at_mut(LENGTH_BYTES);
+        length.copy_from_slice(&(work.tails_bytes as u32).to_le_bytes());
+        let (tables, rest) = rest.split_at_mut(work.tables_bytes);
+        tables.copy_from_slice(&work.tables[..work.tables_bytes]);
+        // The bytes of the string may be written twice.
+        tails::write(work.level, &work.memory.symbols[..work.n.next_multiple_of(LANES)], numbers, rest);
+        put_words(&work.memory.string[work.start..], &mut rest[work.tails_bytes..]);
+    }
+
+    /// [`Work::decode`] to `numbers`, which has room for whole rows.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn decode<'a, W>(
+        s,
+        work: &'a mut Work,
+        bytes: &'a [u8],
+        shape: [usize; 3],
+        numbers: &'a mut [W],
+    ) -> Result<usize> {
+        work.decode(s, bytes, shape, &mut Stored(numbers))
     }
 }
 
@@ -318,7 +332,7 @@ fn damage() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::rows::Portable;
+    use crate::stage::rows::{PORTABLE, Portable};
 
     const SHAPES: [[usize; 3]; 15] = [
         [1, 1, 1],
@@ -362,8 +376,8 @@ mod tests {
         let n: usize = shape.iter().product();
         let mut strings = Isa::all().map(|level| {
             let mut work = Work::new(n, Some(16 * n + 4096), level).unwrap();
-            let mut bytes = vec![0xee; work.encode(Portable, numbers, shape).unwrap()];
-            work.write(numbers, &mut bytes);
+            let mut bytes = vec![0xee; encode(PORTABLE, &mut work, numbers, shape).unwrap()];
+            write(PORTABLE, &work, numbers, &mut bytes);
             bytes
         });
         let bytes = strings.next().unwrap();
@@ -372,7 +386,7 @@ mod tests {
         for level in Isa::all() {
             let mut work = Work::new(n, None, level).unwrap();
             let mut out = Collected::<W>(vec![]);
-            assert_eq!(work.decode(Portable, &longer, shape, &mut out).unwrap(), bytes.len(), "{shape:?}");
+            assert_eq!(work.decode(PORTABLE, &longer, shape, &mut out).unwrap(), bytes.len(), "{shape:?}");
             assert_eq!(out.0[..n], numbers[..n], "{shape:?}");
             assert!(out.0[n..].iter().all(|&number| number == W::ZERO));
         }
@@ -411,16 +425,16 @@ mod tests {
             let mut work = Work::new(2000, None, level).unwrap();
             for at in 0..bytes.len() {
                 let mut out = Collected::<u32>(vec![]);
-                assert!(work.decode(Portable, &bytes[..at], shape, &mut out).is_err());
+                assert!(work.decode(PORTABLE, &bytes[..at], shape, &mut out).is_err());
                 let mut other = bytes.clone();
                 other[at] ^= 1 << (at % 8);
-                let _ = work.decode(Portable, &other, shape, &mut Collected::<u32>(vec![]));
+                let _ = work.decode(PORTABLE, &other, shape, &mut Collected::<u32>(vec![]));
             }
         }
         // Numbers of 64 bits are too long for words of 32.
         let bytes = check(&numbers(shape, 64), shape);
         let mut work = Work::new(2000, None, Isa::PORTABLE).unwrap();
-        assert!(work.decode(Portable, &bytes, shape, &mut Collected::<u32>(vec![])).is_err());
+        assert!(work.decode(PORTABLE, &bytes, shape, &mut Collected::<u32>(vec![])).is_err());
     }
 
     #[test]
@@ -428,7 +442,7 @@ mod tests {
         let shape = [1, 40, 50];
         for level in Isa::all() {
             let mut work = Work::new(2000, Some(1000), level).unwrap();
-            assert!(work.encode(Portable, &numbers(shape, 60), shape).is_none());
+            assert!(encode(PORTABLE, &mut work, &numbers(shape, 60), shape).is_none());
         }
     }
 }

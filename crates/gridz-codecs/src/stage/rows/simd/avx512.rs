@@ -295,6 +295,7 @@ macro_rules! level {
                 unsafe { super::with_avx512(task) }
             }
 
+
             $($narrow_elements)*
             rows! { $word, __m512i, $n, $bytes, _mm512_loadu_si512, _mm512_storeu_si512 }
             each! { splat(word: $word) [__m512i; $n] = $set1(word as _) }

@@ -175,7 +175,11 @@ impl<T: Convert<Word: Lane>, const R: usize> Machine<T> for Avx512<R> {
     type Digits = [__m512i; R];
 
     #[inline(always)]
-    unsafe fn integers<const RANK: usize>(elements: &[T; BUNDLE], largest: &mut [T::Word; LANES]) -> [__m512i; R] {
+    unsafe fn integers<const RANK: usize>(
+        elements: &[T; BUNDLE],
+        are_integers: bool,
+        largest: &mut [T::Word; LANES],
+    ) -> [__m512i; R] {
         let from = elements.as_ptr().cast::<__m512i>();
         // SAFETY: the caller's promise; R registers are as long as a bundle, and a quarter of them as 16 words.
         unsafe {
@@ -184,7 +188,7 @@ impl<T: Convert<Word: Lane>, const R: usize> Machine<T> for Avx512<R> {
                 v[i] = _mm512_loadu_si512(from.add(i));
             }
             v = last_axis_first::<T::Word, R>(v);
-            if !T::IS_FLOAT {
+            if are_integers {
                 return v;
             }
             let magnitude = T::Word::splat(T::Word::from_u64(u64::MAX >> (65 - T::Word::BITS)));
@@ -256,7 +260,12 @@ impl<T: Convert<Word: Lane>, const R: usize> Machine<T> for Avx512<R> {
     }
 
     #[inline(always)]
-    unsafe fn elements<const RANK: usize>(mut v: [__m512i; R], powers: &[T; LANES], elements: &mut [T; BUNDLE]) {
+    unsafe fn elements<const RANK: usize>(
+        mut v: [__m512i; R],
+        are_integers: bool,
+        powers: &[T; LANES],
+        elements: &mut [T; BUNDLE],
+    ) {
         // SAFETY: the caller's promise; R registers are as long as a bundle, and a quarter of them as 16 words.
         unsafe {
             let alternating = T::Word::splat(transform::alternating());
@@ -269,8 +278,10 @@ impl<T: Convert<Word: Lane>, const R: usize> Machine<T> for Avx512<R> {
             }
             backward::<T::Word, R>(&mut v);
             let from = powers.as_ptr().cast::<__m512i>();
-            for i in 0..R {
-                v[i] = T::back(v[i], _mm512_loadu_si512(from.add(i % (R / 4))));
+            if !are_integers {
+                for i in 0..R {
+                    v[i] = T::back(v[i], _mm512_loadu_si512(from.add(i % (R / 4))));
+                }
             }
             v = first_axis_last::<T::Word, R>(v);
             let to = elements.as_mut_ptr().cast::<__m512i>();
@@ -391,7 +402,7 @@ impl<T: Convert<Word: Lane>, const R: usize> Machine<T> for Avx512<R> {
     }
 
     #[inline(always)]
-    unsafe fn digits_4(elements: &[T; GROUP], power: T, digits: &mut [T::Word; GROUP]) {
+    unsafe fn digits_4(elements: &[T; GROUP], power: Option<T>, digits: &mut [T::Word; GROUP]) {
         // SAFETY: the caller's promise.
         unsafe {
             match R {
@@ -402,7 +413,7 @@ impl<T: Convert<Word: Lane>, const R: usize> Machine<T> for Avx512<R> {
     }
 
     #[inline(always)]
-    unsafe fn elements_4(digits: &[T::Word; GROUP], power: T, elements: &mut [T; GROUP]) {
+    unsafe fn elements_4(digits: &[T::Word; GROUP], power: Option<T>, elements: &mut [T; GROUP]) {
         // SAFETY: the caller's promise.
         unsafe {
             match R {

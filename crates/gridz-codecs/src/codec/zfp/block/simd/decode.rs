@@ -1,12 +1,12 @@
 //! Decodes blocks with up to three axes.
 
+use super::super::Parameters;
 use super::super::bits::BitReader;
 use super::super::scalar::Form;
 use super::super::value::Scalar;
 use super::read::Stream;
 use super::side::SIDE_BY_SIDE;
 use super::{BUNDLE, LANES, Machine, Value, avx512_level, read, short, side};
-use crate::codec::zfp::numbers::Numbers;
 use crate::stage::word::Word;
 
 /// Converts digits to elements, as many as fit in `to`.
@@ -15,6 +15,7 @@ use crate::stage::word::Word;
 /// The CPU must have the machine's level.
 #[inline(always)]
 pub(super) unsafe fn elements_to<T: Scalar, M: Machine<T>, const RANK: usize>(
+    are_integers: bool,
     digits: M::Digits,
     powers: &[T; LANES],
     to: &mut [T],
@@ -22,10 +23,10 @@ pub(super) unsafe fn elements_to<T: Scalar, M: Machine<T>, const RANK: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         if let Some(whole) = to.first_chunk_mut() {
-            return M::elements::<RANK>(digits, powers, whole);
+            return M::elements::<RANK>(digits, are_integers, powers, whole);
         }
         let mut elements = [T::default(); BUNDLE];
-        M::elements::<RANK>(digits, powers, &mut elements);
+        M::elements::<RANK>(digits, are_integers, powers, &mut elements);
         to.copy_from_slice(&elements[..to.len()]);
     }
 }
@@ -37,7 +38,7 @@ pub(super) unsafe fn elements_to<T: Scalar, M: Machine<T>, const RANK: usize>(
 /// The CPU must have the machine's level.
 #[inline(always)]
 unsafe fn decode_side_by_side<T: Scalar, M: Machine<T>, const RANK: usize, const N: usize, const S: usize>(
-    numbers: &Numbers,
+    numbers: &Parameters,
     bytes: &[u8],
     at: &mut [usize; S],
     blocks: &mut [T],
@@ -53,7 +54,7 @@ unsafe fn decode_side_by_side<T: Scalar, M: Machine<T>, const RANK: usize, const
             let (mut streams, mut ends) = ([Stream::new(0, 0, 0, 0); S], [0; S]);
             for i in 0..S {
                 let mut bits = BitReader::new(bytes, at[i]);
-                let form = Form::read::<T>(false, &mut bits);
+                let form = Form::read::<T>(numbers, false, &mut bits);
                 let n_planes = form.lossy_planes::<T>(RANK as u32, numbers);
                 let end = at[i] + numbers.maxbits as usize;
                 let lowest = T::Word::BITS.saturating_sub(n_planes);
@@ -88,7 +89,9 @@ unsafe fn decode_side_by_side<T: Scalar, M: Machine<T>, const RANK: usize, const
             }
             let to = &mut blocks[i * n_elements + first..][..n];
             // SAFETY: the caller's promise.
-            unsafe { elements_to::<T, M, RANK>(M::of_planes::<RANK>(&planes[i]), &powers[i], to) };
+            unsafe {
+                elements_to::<T, M, RANK>(numbers.are_integers, M::of_planes::<RANK>(&planes[i]), &powers[i], to)
+            };
         }
     }
 }
@@ -99,7 +102,7 @@ unsafe fn decode_side_by_side<T: Scalar, M: Machine<T>, const RANK: usize, const
 /// The CPU must have the machine's level.
 #[inline(always)]
 pub(super) unsafe fn decode_blocks<T: Value, M: Machine<T>, const RANK: usize, const N: usize, const S: usize>(
-    numbers: &Numbers,
+    numbers: &Parameters,
     bytes: &[u8],
     at: &mut [usize; S],
     blocks: &mut [T],

@@ -1,11 +1,11 @@
 //! Encodes blocks with up to three axes.
 
+use super::super::Parameters;
 use super::super::bits::Room;
 use super::super::scalar::{Form, lossy_planes};
 use super::super::value::exponent_of;
 use super::decode::elements_to;
 use super::{BUNDLE, LANES, Machine, ShortStrings, Value, avx512_level, slot};
-use crate::codec::zfp::numbers::Numbers;
 use crate::stage::word::Word;
 
 /// Encodes blocks with three axes.
@@ -14,7 +14,7 @@ use crate::stage::word::Word;
 /// The CPU must have the machine's level.
 #[inline(always)]
 pub(super) unsafe fn encode_3<T: Value, M: Machine<T>>(
-    numbers: &Numbers,
+    numbers: &Parameters,
     blocks: &[T],
     out: &mut Room,
     mut decoded: Option<&mut [T]>,
@@ -23,7 +23,7 @@ pub(super) unsafe fn encode_3<T: Value, M: Machine<T>>(
         let start = out.position();
         let mut largest = [T::Word::default(); LANES];
         // SAFETY: the caller's promise.
-        let integers = unsafe { M::integers::<3>(block, &mut largest) };
+        let integers = unsafe { M::integers::<3>(block, numbers.are_integers, &mut largest) };
         let e = exponent_of::<T>(largest[0]);
         let form = Form::lossy::<T>(3, numbers, e);
         let (code, n_bits) = form.code::<T>(false);
@@ -61,7 +61,7 @@ pub(super) unsafe fn encode_3<T: Value, M: Machine<T>>(
                         avx512_level::decode(3, numbers, out.bytes(), &mut [start], decoded);
                     } else {
                         let digits = M::kept(digits, &[kept_digits(lowest); LANES]);
-                        M::elements::<3>(digits, &[form.power::<T>(); LANES], decoded);
+                        M::elements::<3>(digits, numbers.are_integers, &[form.power::<T>(); LANES], decoded);
                     }
                 }
             }
@@ -82,7 +82,7 @@ fn kept_digits<W: Word>(lowest: u32) -> W {
 /// The CPU must have the machine's level.
 #[inline(always)]
 pub(super) unsafe fn encode_short<T: Value, M: Machine<T>, const RANK: usize, const N: usize>(
-    numbers: &Numbers,
+    numbers: &Parameters,
     blocks: &[T],
     out: &mut Room,
     mut decoded: Option<&mut [T]>,
@@ -101,7 +101,7 @@ pub(super) unsafe fn encode_short<T: Value, M: Machine<T>, const RANK: usize, co
         let n_blocks = bundle.len() / N;
         let mut largest = [T::Word::default(); LANES];
         // SAFETY: the caller's promise.
-        let integers = unsafe { M::integers::<RANK>(elements, &mut largest) };
+        let integers = unsafe { M::integers::<RANK>(elements, numbers.are_integers, &mut largest) };
         let mut forms = [Form::Zeros; LANES];
         let mut lowest = [u64::from(T::Word::BITS); LANES];
         let mut n_bits = [0; LANES];
@@ -166,7 +166,7 @@ pub(super) unsafe fn encode_short<T: Value, M: Machine<T>, const RANK: usize, co
                         powers[lane] = forms[lane / n_lanes].power();
                     }
                     let digits = M::kept(digits, &masks);
-                    elements_to::<T, M, RANK>(digits, &powers, decoded);
+                    elements_to::<T, M, RANK>(numbers.are_integers, digits, &powers, decoded);
                 }
             }
         }

@@ -5,9 +5,8 @@ use super::super::order::order;
 use super::super::planes::{self, Progress};
 use super::super::scalar::Form;
 use super::super::value::{Scalar, exponent};
-use super::super::{Encode, GROUP};
+use super::super::{Encode, GROUP, Parameters};
 use super::{BUNDLE, Machine};
-use crate::codec::zfp::numbers::Numbers;
 use crate::stage::word::Word;
 
 /// Bundles of a block.
@@ -36,12 +35,18 @@ pub unsafe fn encode_4<T: Scalar, M: Machine<T>>(task: Encode<T>) -> u32 {
         }
         if let Some(decoded) = decoded.as_deref_mut() {
             // SAFETY: the caller's promise.
-            unsafe { elements_of::<T, M>(&planes, form, &mut decoded.as_chunks_mut().0[i]) };
+            unsafe { elements_of::<T, M>(numbers, &planes, form, &mut decoded.as_chunks_mut().0[i]) };
         }
         let n_bits = (out.position() - start) as u32;
         out.put_zeros(numbers.minbits.saturating_sub(n_bits));
     }
     (out.position() - start) as u32
+}
+
+/// The power of two by which floats are multiplied; `None` for integers.
+#[inline(always)]
+fn scale<T: Scalar>(parameters: &Parameters, power: T) -> Option<T> {
+    if parameters.are_integers { None } else { Some(power) }
 }
 
 /// Writes the planes of a block whose bits begin at `start`. `planes` becomes what a reader
@@ -51,7 +56,7 @@ pub unsafe fn encode_4<T: Scalar, M: Machine<T>>(task: Encode<T>) -> u32 {
 /// The CPU must have the machine's level.
 #[inline(always)]
 unsafe fn write_planes<T: Scalar, M: Machine<T>>(
-    numbers: &Numbers,
+    numbers: &Parameters,
     form: Form,
     start: usize,
     block: &[T; GROUP],
@@ -64,7 +69,7 @@ unsafe fn write_planes<T: Scalar, M: Machine<T>>(
     };
     let mut numbers_of = [T::Word::default(); GROUP];
     // SAFETY: the caller's promise.
-    unsafe { M::digits_4(block, power, &mut numbers_of) };
+    unsafe { M::digits_4(block, scale::<T>(numbers, power), &mut numbers_of) };
     let mut digits = [T::Word::default(); GROUP];
     for (digits, &place) in digits.iter_mut().zip(order(4)) {
         *digits = numbers_of[usize::from(place)];
@@ -98,14 +103,14 @@ unsafe fn write_planes<T: Scalar, M: Machine<T>>(
 /// The CPU must have the machine's level.
 #[inline(always)]
 pub unsafe fn decode_4<T: Scalar, M: Machine<T>>(
-    numbers: &Numbers,
+    numbers: &Parameters,
     bytes: &[u8],
     at: &mut usize,
     blocks: &mut [T],
 ) {
     for block in blocks.as_chunks_mut::<GROUP>().0 {
         let mut bits = BitReader::new(bytes, *at);
-        let form = Form::read::<T>(false, &mut bits);
+        let form = Form::read::<T>(numbers, false, &mut bits);
         let n_planes = form.lossy_planes::<T>(4, numbers);
         let mut progress = Progress::new(numbers.maxbits.saturating_sub((bits.position() - *at) as u32));
         let mut planes = [[0; 64]; BUNDLES];
@@ -119,7 +124,7 @@ pub unsafe fn decode_4<T: Scalar, M: Machine<T>>(
             }
         }
         // SAFETY: the caller's promise.
-        unsafe { elements_of::<T, M>(&planes, form, block) };
+        unsafe { elements_of::<T, M>(numbers, &planes, form, block) };
         *at = bits.position().max(*at + numbers.minbits as usize);
     }
 }
@@ -129,7 +134,12 @@ pub unsafe fn decode_4<T: Scalar, M: Machine<T>>(
 /// # Safety
 /// The CPU must have the machine's level.
 #[inline(always)]
-unsafe fn elements_of<T: Scalar, M: Machine<T>>(planes: &Planes, form: Form, block: &mut [T; GROUP]) {
+unsafe fn elements_of<T: Scalar, M: Machine<T>>(
+    parameters: &Parameters,
+    planes: &Planes,
+    form: Form,
+    block: &mut [T; GROUP],
+) {
     let mut digits = [T::Word::default(); GROUP];
     for (digits, planes) in digits.as_chunks_mut::<BUNDLE>().0.iter_mut().zip(planes) {
         // SAFETY: the caller's promise.
@@ -140,5 +150,5 @@ unsafe fn elements_of<T: Scalar, M: Machine<T>>(planes: &Planes, form: Form, blo
         numbers[usize::from(place)] = digits;
     }
     // SAFETY: the caller's promise.
-    unsafe { M::elements_4(&numbers, form.power(), block) };
+    unsafe { M::elements_4(&numbers, scale::<T>(parameters, form.power()), block) };
 }

@@ -103,7 +103,7 @@ lane!(
     _mm512_permutex2var_epi64
 );
 
-/// Floats in registers. These functions are never called for integers.
+/// Floats in registers.
 ///
 /// # Safety
 /// For all functions: the CPU must have the level.
@@ -158,27 +158,6 @@ impl Convert for f64 {
         }
     }
 }
-
-macro_rules! no_floats {
-    ($integer:ty) => {
-        impl Convert for $integer {
-            #[inline(always)]
-            unsafe fn cut(integers: __m512i, _: __m512i) -> __m512i {
-                integers
-            }
-            #[inline(always)]
-            unsafe fn back(integers: __m512i, _: __m512i) -> __m512i {
-                integers
-            }
-            #[inline(always)]
-            unsafe fn powers(largest: __m512i) -> __m512i {
-                largest
-            }
-        }
-    };
-}
-no_floats!(i32);
-no_floats!(i64);
 
 /// Separates even and odd lanes twice: the last two bits of an index become the first two.
 ///
@@ -282,16 +261,19 @@ pub unsafe fn backward<W: Lane, const R: usize>(v: &mut [__m512i; R]) {
 #[inline(always)]
 pub unsafe fn forward_4<T: Convert<Word: Lane>, const R: usize>(
     elements: &[T; GROUP],
-    power: T,
+    power: Option<T>,
     digits: &mut [T::Word; GROUP],
 ) {
     assert!(64 * R == GROUP * T::BYTES);
     // SAFETY: the caller's promise; R registers are as long as a block.
     unsafe {
         let mut v = std::ptr::from_ref(elements).cast::<[__m512i; R]>().read_unaligned();
-        let (power, alternating) = (T::Word::splat(power.word()), T::Word::splat(alternating()));
-        for i in 0..R {
-            v[i] = T::cut(v[i], power);
+        let alternating = T::Word::splat(alternating());
+        if let Some(power) = power {
+            let power = T::Word::splat(power.word());
+            for i in 0..R {
+                v[i] = T::cut(v[i], power);
+            }
         }
         for _ in 0..4 {
             v = last_axis_first::<T::Word, R>(v);
@@ -311,14 +293,14 @@ pub unsafe fn forward_4<T: Convert<Word: Lane>, const R: usize>(
 #[inline(always)]
 pub unsafe fn backward_4<T: Convert<Word: Lane>, const R: usize>(
     digits: &[T::Word; GROUP],
-    power: T,
+    power: Option<T>,
     elements: &mut [T; GROUP],
 ) {
     assert!(64 * R == GROUP * T::BYTES);
     // SAFETY: the caller's promise; R registers are as long as a block.
     unsafe {
         let mut v = std::ptr::from_ref(digits).cast::<[__m512i; R]>().read_unaligned();
-        let (power, alternating) = (T::Word::splat(power.word()), T::Word::splat(alternating()));
+        let alternating = T::Word::splat(alternating());
         for i in 0..R {
             v[i] = T::Word::sub(_mm512_xor_si512(v[i], alternating), alternating);
         }
@@ -326,8 +308,11 @@ pub unsafe fn backward_4<T: Convert<Word: Lane>, const R: usize>(
             backward::<T::Word, R>(&mut v);
             v = first_axis_last::<T::Word, R>(v);
         }
-        for i in 0..R {
-            v[i] = T::back(v[i], power);
+        if let Some(power) = power {
+            let power = T::Word::splat(power.word());
+            for i in 0..R {
+                v[i] = T::back(v[i], power);
+            }
         }
         std::ptr::from_mut(elements).cast::<[__m512i; R]>().write_unaligned(v);
     }

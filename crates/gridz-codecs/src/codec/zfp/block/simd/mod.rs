@@ -22,8 +22,7 @@ use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
 use super::bits::Room;
 use super::value::Scalar;
-use super::{Decode, Encode, GROUP};
-use crate::codec::zfp::numbers::Numbers;
+use super::{Decode, Encode, GROUP, Parameters};
 use crate::cpu::isa::{Isa, features};
 use crate::settings::CpuLevel;
 use avx512::Avx512;
@@ -73,13 +72,22 @@ trait Machine<T: Scalar> {
 
     /// Converts a bundle to integers, with the last axis first. For floats, also computes the
     /// largest magnitude of the block of each lane of a quarter.
-    unsafe fn integers<const RANK: usize>(elements: &[T; BUNDLE], largest: &mut [T::Word; LANES]) -> Self::Digits;
+    unsafe fn integers<const RANK: usize>(
+        elements: &[T; BUNDLE],
+        are_integers: bool,
+        largest: &mut [T::Word; LANES],
+    ) -> Self::Digits;
     /// Transforms integers.
     unsafe fn digits<const RANK: usize>(integers: Self::Digits) -> Self::Digits;
     /// Masks the digits; `masks` has one mask per lane of a quarter.
     unsafe fn kept(digits: Self::Digits, masks: &[T::Word; LANES]) -> Self::Digits;
     /// Converts digits to elements; `powers` has one power of two per lane of a quarter.
-    unsafe fn elements<const RANK: usize>(digits: Self::Digits, powers: &[T; LANES], elements: &mut [T; BUNDLE]);
+    unsafe fn elements<const RANK: usize>(
+        digits: Self::Digits,
+        are_integers: bool,
+        powers: &[T; LANES],
+        elements: &mut [T; BUNDLE],
+    );
     /// Extracts planes 8q to 8q + 7.
     unsafe fn eight_planes<const RANK: usize>(digits: &Self::Digits, q: usize) -> [u64; 8];
     /// Collects planes from the rows of 16 blocks.
@@ -92,10 +100,10 @@ trait Machine<T: Scalar> {
     /// Loads the words of a bundle verbatim; and stores them.
     unsafe fn load(words: &[T::Word; BUNDLE]) -> Self::Digits;
     unsafe fn store(digits: Self::Digits, words: &mut [T::Word; BUNDLE]);
-    /// The digits of a block with four axes; `power` scales its floats to integers.
-    unsafe fn digits_4(elements: &[T; GROUP], power: T, digits: &mut [T::Word; GROUP]);
+    /// The digits of a block with four axes; `power` scales its floats to integers, if there are any.
+    unsafe fn digits_4(elements: &[T; GROUP], power: Option<T>, digits: &mut [T::Word; GROUP]);
     /// Undoes `digits_4`, with the decoder's power.
-    unsafe fn elements_4(digits: &[T::Word; GROUP], power: T, elements: &mut [T; GROUP]);
+    unsafe fn elements_4(digits: &[T::Word; GROUP], power: Option<T>, elements: &mut [T; GROUP]);
     /// The bit strings of planes of 64 positions, from plane `lowest` on. Higher planes have had 1s
     /// at the positions `above`, and the first bit is written at `start`.
     unsafe fn strings(planes: [u64; 8], above: u64, lowest: u32, start: usize) -> Strings;
@@ -139,7 +147,7 @@ pub fn prefetch(bytes: &[u8], ahead: usize) {
     unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(ahead).cast()) };
 }
 
-/// Elements for which every level has vector code.
+/// Floats for which every level has vector code.
 pub trait Value: Scalar {
     #[expect(private_bounds)]
     type Avx512: Machine<Self>;
@@ -148,13 +156,7 @@ pub trait Value: Scalar {
 impl Value for f32 {
     type Avx512 = Avx512<4>;
 }
-impl Value for i32 {
-    type Avx512 = Avx512<4>;
-}
 impl Value for f64 {
-    type Avx512 = Avx512<8>;
-}
-impl Value for i64 {
     type Avx512 = Avx512<8>;
 }
 
@@ -166,7 +168,7 @@ macro_rules! level {
             #[target_feature($(enable = $feature),*)]
             pub fn encode<T: Value>(
                 rank: usize,
-                numbers: &Numbers,
+                numbers: &Parameters,
                 blocks: &[T],
                 out: &mut Room,
                 decoded: Option<&mut [T]>,
@@ -190,7 +192,7 @@ macro_rules! level {
             #[target_feature($(enable = $feature),*)]
             pub fn decode<T: Value, const S: usize>(
                 rank: usize,
-                numbers: &Numbers,
+                numbers: &Parameters,
                 bytes: &[u8],
                 at: &mut [usize; S],
                 blocks: &mut [T],

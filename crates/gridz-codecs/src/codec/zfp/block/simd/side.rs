@@ -3,6 +3,7 @@
 
 use std::arch::x86_64::*;
 
+use super::super::Parameters;
 use super::super::bits::BitReader;
 use super::super::scalar::Form;
 use super::super::value::Scalar;
@@ -10,7 +11,6 @@ use super::decode::elements_to;
 use super::lanes::load;
 use super::strings::words;
 use super::{BUNDLE, LANES, Machine, side_4, side_16};
-use crate::codec::zfp::numbers::Numbers;
 use crate::stage::bits::window;
 use crate::stage::word::Word;
 
@@ -87,7 +87,7 @@ fn last_windows(bytes: &[u8], at: &Lanes) -> Lanes {
 /// The CPU must have the machine's level.
 #[inline(always)]
 pub unsafe fn decode<T: Scalar, M: Machine<T>, const RANK: usize, const N: usize>(
-    numbers: &Numbers,
+    numbers: &Parameters,
     bytes: &[u8],
     at: &mut [usize],
     blocks: &mut [T],
@@ -103,7 +103,7 @@ pub unsafe fn decode<T: Scalar, M: Machine<T>, const RANK: usize, const N: usize
             for i in 0..SIDE_BY_SIDE {
                 let (r, lane) = (i / EIGHT, i % EIGHT);
                 let mut bits = BitReader::new(bytes, at[i]);
-                let form = Form::read::<T>(false, &mut bits);
+                let form = Form::read::<T>(numbers, false, &mut bits);
                 lanes.at[r][lane] = bits.position() as u64;
                 lanes.end[r][lane] = (at[i] + numbers.maxbits as usize) as u64;
                 lanes.n_planes[r][lane] = form.lossy_planes::<T>(RANK as u32, numbers).min(T::Word::BITS).into();
@@ -127,7 +127,12 @@ pub unsafe fn decode<T: Scalar, M: Machine<T>, const RANK: usize, const N: usize
             // SAFETY: the caller's promise.
             unsafe {
                 let planes = M::planes_of_words::<RANK>(|word| words[word][r][lane]);
-                elements_to::<T, M, RANK>(M::of_planes::<RANK>(&planes), &powers[r][lane], to);
+                elements_to::<T, M, RANK>(
+                    numbers.are_integers,
+                    M::of_planes::<RANK>(&planes),
+                    &powers[r][lane],
+                    to,
+                );
             }
         }
     }
