@@ -25,7 +25,7 @@ fi
 # Copies golden frames as inputs of a target; inputs found by the fuzzer stay in fuzz/corpus between
 # runs.
 seed() {
-    local target=$1 corpus=fuzz/corpus/$1 folder=v7 frame name
+    local target=$1 corpus=fuzz/corpus/$1 folder=v8 frame name
     mkdir -p "$corpus"
     # Sparse matrices have separate frames.
     if [ "$target" = sparse ]; then

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Golden files are append-only: a committed frame or file is never changed, moved or removed,
 # because users' data has the same format. A MANIFEST.toml may gain lines but lose none. The goldens
-# of format versions 1 to 6, which were never published, were removed.
+# of format versions 1 to 7, which were never published, were removed.
 #
 # Checks the whole history and uncommitted changes.
 set -euo pipefail
@@ -22,9 +22,9 @@ if [[ $(git rev-parse --is-shallow-repository) == true ]]; then
 fi
 
 # -m: merges too, against each parent.
-folders=(tests/golden/v7 tests/golden/v7_reject tests/golden/v5_matrices tests/golden/v5_matrices_reject)
+folders=(tests/golden/v8 tests/golden/v8_reject tests/golden/v5_matrices tests/golden/v5_matrices_reject)
 frames=("${folders[@]}" ':(exclude,glob)tests/golden/**/MANIFEST.toml')
-manifests=(':(glob)tests/golden/v7*/**/MANIFEST.toml' ':(glob)tests/golden/v5_matrices*/**/MANIFEST.toml')
+manifests=(':(glob)tests/golden/v8*/**/MANIFEST.toml' ':(glob)tests/golden/v5_matrices*/**/MANIFEST.toml')
 broken=$(
     git log -m --diff-filter=MDRT --name-status --format= -- "${frames[@]}"
     git diff HEAD --diff-filter=MDRT --name-status -- "${frames[@]}"

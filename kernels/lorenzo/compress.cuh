@@ -126,7 +126,7 @@ struct LorenzoCompressor {
                 masks.fill(numbers, residuals, mapping.base, orders);
                 __syncthreads();
             }
-            Widths own = Differences<W, B::kGroups>{shared.box}.write_residuals(numbers, residuals, mapping.base, orders, shared.lengths[warp]);
+            Widths own = Differences<W, B::kGroups, Start::kRising>{shared.box}.write_residuals(numbers, residuals, mapping.base, orders, shared.lengths[warp]);
             if (unlikely(shared.mask.is_used)) {
                 __syncthreads();
                 masks.leave_out(residuals, numbers);

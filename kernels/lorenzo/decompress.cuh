@@ -432,19 +432,21 @@ struct Decompressor : DecompressTile<Blocks> {
         return plan.y > 0 && shared.box.sx == kRow && (plan.z == 0 || shared.box.sy == 16);
     }
 
-    // Adds up along y once. `v` is the lane's column in the warp's rows. Without differences along
-    // z, columns continue across warps and steps: `carry` is the column's sum in the preceding
-    // steps, and is updated.
-    __device__ __forceinline__ void add_up_columns(W (&v)[kWarpRows], const Plan& plan, W& carry) const {
+    // Adds up along y once, from row k of a column on. `v` is the lane's column in the warp's rows,
+    // which begin with row `first`. Without differences along z, columns continue across warps and
+    // steps: `carry` is the column's sum in the preceding steps, and is updated.
+    __device__ __forceinline__ void add_up_columns(W (&v)[kWarpRows], const Plan& plan, u32 first, u32 k, W& carry) const {
         if (plan.z > 0) {
 #pragma unroll
             for (u32 r = 1; r < kWarpRows; ++r) {
-                if (r % 16) v[r] += v[r - 1];
+                if (r % 16 > k) v[r] += v[r - 1];
             }
             return;
         }
 #pragma unroll
-        for (u32 r = 1; r < kWarpRows; ++r) v[r] += v[r - 1];
+        for (u32 r = 1; r < kWarpRows; ++r) {
+            if (first + r > k) v[r] += v[r - 1];
+        }
         shared.last(threadIdx.x / kWarp, lane_id()) = v[kWarpRows - 1];
         __syncthreads();
         W before = carry;
@@ -592,7 +594,7 @@ struct Decompressor : DecompressTile<Blocks> {
 
     // Adds up along y in registers.
     __device__ __forceinline__ void add_up_rows(const Plan& plan) const {
-        for (u32 k = 0; k < plan.y; ++k) {
+        for (u32 k = plan.y; k-- > 0;) {
             W carry = 0;
 #pragma unroll 1
             for (u32 step = 0; step < kRows; step += kStepRows) {
@@ -600,7 +602,7 @@ struct Decompressor : DecompressTile<Blocks> {
                 W v[kWarpRows];
 #pragma unroll
                 for (u32 r = 0; r < kWarpRows; ++r) v[r] = *row_numbers(first, r);
-                add_up_columns(v, plan, carry);
+                add_up_columns(v, plan, first, k, carry);
                 store_rows(v, first);
             }
         }
@@ -617,7 +619,7 @@ struct Decompressor : DecompressTile<Blocks> {
         // preceding threads.
         const u32 rounds = kWhole ? plan.x : 1, in_round = kWhole ? 1 : plan.x;
 #pragma unroll 1
-        for (u32 round = 0; round < rounds; ++round) {
+        for (u32 round = rounds; round-- > 0;) {
             W carry = 0;
 #pragma unroll 1
             for (u32 step = 0; step < n_segments; step += kThreads) {
@@ -646,9 +648,13 @@ struct Decompressor : DecompressTile<Blocks> {
                     }
                 }
 #pragma unroll 1
-                for (u32 k = 0; k < in_round; ++k) {
+                for (u32 k = in_round; k-- > 0;) {
+                    // Pass k starts with number k of a row.
+                    const u32 start = kWhole ? (s == 0 ? round : 0) : s % Segment<W>::kPerRow == 0 ? k : 0;
 #pragma unroll
-                    for (u32 i = 1; i < kSegment; ++i) v[i] += v[i - 1];
+                    for (u32 i = 1; i < kSegment; ++i) {
+                        if (i > start) v[i] += v[i - 1];
+                    }
                     W before = 0;
                     if (kWhole) {
                         W all;
@@ -680,10 +686,10 @@ struct Decompressor : DecompressTile<Blocks> {
         for (u32 column = threadIdx.x; column < height * kPerRow; column += kThreads) {
             unsigned char* const first = shared.tile + Place::in_row(column % kPerRow * kPerUnit);
 #pragma unroll 1
-            for (u32 k = 0; k < order; ++k) {
+            for (u32 k = order; k-- > 0;) {
                 W sum[kPerUnit] = {};
 #pragma unroll 4
-                for (u32 row = column / kPerRow; row < n_rows; row += height) {
+                for (u32 row = column / kPerRow + k * height; row < n_rows; row += height) {
                     uint4& unit = *reinterpret_cast<uint4*>(first + Place::row(row));
                     W own[kPerUnit];
                     split(unit, own);
@@ -709,12 +715,13 @@ struct Decompressor : DecompressTile<Blocks> {
         u32 sharers = 1;
         while (sharers < kWarp && 2 * sharers * n_lines <= kThreads && 2 * sharers <= length) sharers *= 2;
         const u32 share = (length + sharers - 1) / sharers, mine = threadIdx.x % sharers;
-        for (u32 k = 0; k < order; ++k) {
+        // Pass k starts with number k of a line.
+        for (u32 k = order; k-- > 0;) {
             for (u32 from = 0; from < n_lines; from += kThreads / sharers) {
                 const u32 line = from + threadIdx.x / sharers;
                 u32 rest;
                 const u32 quotient = divisor.divide(line, rest), start = quotient * lines.b + rest * lines.c;
-                const u32 begin = line < n_lines ? min(mine * share, length) : 0, end = line < n_lines ? min(begin + share, length) : 0;
+                const u32 end = line < n_lines ? min((mine + 1) * share, length) : 0, begin = line < n_lines ? max(mine * share, k) : 0;
                 const auto number = [&](u32 i) -> W& { return *reinterpret_cast<W*>(shared.tile + Place::number(start + i * distance)); };
                 W sum = 0;
                 if (sharers > 1) {
@@ -882,15 +889,16 @@ struct Decompressor : DecompressTile<Blocks> {
                     put(v);
                 }
             } else {
-                // Running sums: those of each order add up those of the previous order.
+                // Running sums: those of each pass add up those of the pass after it. Pass k starts
+                // with plane k.
                 W sums[7][kWords] = {};
 #pragma unroll 1
                 for (u32 z = 0; z < depth; ++z) {
                     W v[kWords];
                     load(z, v);
 #pragma unroll
-                    for (u32 k = 0; k < 7; ++k) {
-                        if (k >= plan.z) continue;
+                    for (u32 k = 7; k-- > 0;) {
+                        if (k >= plan.z || k > z) continue;
 #pragma unroll
                         for (u32 i = 0; i < kWords; ++i) v[i] = sums[k][i] += v[i];
                     }

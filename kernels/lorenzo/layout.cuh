@@ -17,7 +17,14 @@
 #include "../stage/groups.cuh"
 
 constexpr u32 kHeaderBytes = 16;      // size of a block's header
-constexpr u32 kMaskHeaderBytes = 16;  // size of the header of its mask
+constexpr u32 kMaskUnit = 8;          // alignment of the end of its mask
+// Size of the header of the mask: the word; the number of masked elements, and the bytes of the marks.
+template <typename W>
+constexpr u32 kMaskHeaderBytes = sizeof(W) + 4;
+constexpr u32 kCodedMarks = 0x8000;   // flag added to the bytes of the marks
+// Size of a mask with n bytes of marks.
+template <typename W>
+__device__ __forceinline__ u32 mask_bytes(u32 n) { return (kMaskHeaderBytes<W> + n + kMaskUnit - 1) / kMaskUnit * kMaskUnit; }
 constexpr u32 kSegmentBytes = 128;
 constexpr u32 kSegmentStride = kSegmentBytes + kUnitBytes;
 

@@ -26,11 +26,10 @@ struct MaskPlan {
     // sound.
     template <typename W>
     __device__ __forceinline__ u32 read(const unsigned char* block, u32 block_bytes, u32 m) {
-        if (block_bytes < kHeaderBytes + kMaskHeaderBytes) return kMarkCorrupt;
-        const uint4 words = *reinterpret_cast<const uint4*>(block + kHeaderBytes);
-        n_masked = words.z & 0xffff, n_bytes = words.z >> 16, is_coded = words.w == 1;
-        numbers = kHeaderBytes + kMaskHeaderBytes + (n_bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
-        if (words.w > 1 || (sizeof(W) == 4 && words.y != 0)) return kMarkUnsupported;
+        if (block_bytes < kHeaderBytes + kMaskHeaderBytes<W>) return kMarkCorrupt;
+        const u32 counts = *reinterpret_cast<const u32*>(block + kHeaderBytes + sizeof(W));
+        n_masked = counts & 0xffff, n_bytes = counts >> 16 & (kCodedMarks - 1), is_coded = counts >> 16 & kCodedMarks;
+        numbers = kHeaderBytes + mask_bytes<W>(n_bytes);
         const bool is_sound = n_masked > 0 && n_masked < m && numbers <= block_bytes && (is_coded || n_bytes == (m + 31) / 32 * 4);
         return is_sound ? 0 : kMarkCorrupt;
     }
@@ -46,7 +45,7 @@ struct Mask {
     // Reads the mask of a block. Returns false in all threads if it is damaged.
     __device__ __forceinline__ bool read(const unsigned char* block, const MaskPlan& plan, const Box& box) {
         if (threadIdx.x == 0) word = *reinterpret_cast<const W*>(block + kHeaderBytes);
-        const unsigned char* const from = block + kHeaderBytes + kMaskHeaderBytes;
+        const unsigned char* const from = block + kHeaderBytes + kMaskHeaderBytes<W>;
         bool is_sound;
         if (plan.is_coded) {
             const CodedBitmap coded(from, plan.n_bytes, box.m);

@@ -1,5 +1,5 @@
 // Chooses and writes masks. With a mask, a block omits all elements that have one frequent word,
-// such as a fill value. A mask is used if it takes at most an eighth of the bytes of these
+// such as a fill value. A mask is used if it takes at most about an eighth of the bytes of these
 // elements.
 //
 // The word is the most frequent one of some samples. The marks of the masked elements are in shared
@@ -45,8 +45,8 @@ struct MaskChoice {
         const BitmapWriter<B::kThreads> bitmap({own}, n_words, mask.totals[0]);
         const BitmapWriter<B::kThreads> coded({written(exist)}, n_words, mask.totals[1]);
         const u32 plain = 4 * n_words, n_masked = bitmap.n_marked(), n_bytes = min(plain, coded.n_bytes());
-        const u32 all_bytes = kMaskHeaderBytes + (n_bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
-        if (8 * all_bytes > n_masked * element.bytes) return false;
+        const u32 all_bytes = mask_bytes<W>(n_bytes), cost = kUnitBytes + (n_bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
+        if (8 * cost > n_masked * element.bytes) return false;
         // `last`: 1 + index of the last unmasked number among the thread's 32 numbers; then, by a
         // running maximum, among these and all preceding numbers of the warp. `first`: index of the
         // warp's first unmasked number.
@@ -179,15 +179,14 @@ struct MaskChoice {
         const u32 t = threadIdx.x, m = shared.box.m, n_words = (m + 31) / 32;
         unsigned char* const to = stage + kHeaderBytes;
         if (t == 0) {
-            const u64 word = mask.word;
-            const u32 counts = mask.n_masked | mask.n_bytes << 16;
-            *reinterpret_cast<uint4*>(to) = make_uint4(static_cast<u32>(word), static_cast<u32>(word >> 32), counts, mask.is_coded);
+            *reinterpret_cast<W*>(to) = mask.word;
+            *reinterpret_cast<u32*>(to + sizeof(W)) = mask.n_masked | (mask.n_bytes | (mask.is_coded ? kCodedMarks : 0)) << 16;
         }
         const u32 exist = t < n_words ? low_bits(0u, min(m - t * 32, 32u)) : 0;
         if (mask.is_coded) {
-            BitmapWriter<B::kThreads>({written(exist)}, n_words, mask.totals[0]).write(to, kMaskHeaderBytes);
+            BitmapWriter<B::kThreads>({written(exist)}, n_words, mask.totals[0]).write(to, kMaskHeaderBytes<W>);
         } else if (t < n_words) {
-            reinterpret_cast<u32*>(to + kMaskHeaderBytes)[t] = mask.bitmap[t];
+            reinterpret_cast<u32*>(to + kMaskHeaderBytes<W>)[t] = mask.bitmap[t];
         }
     }
 };

@@ -13,10 +13,10 @@
 template <typename B>
 struct OrderChoice {
     using W = typename B::W;
-    using D = Differences<W, B::kGroups>;
+    using D = Differences<W, B::kGroups, Start::kRising>;
     // A full box has kFullHeight rows per plane, as in blocks of large three-dimensional arrays,
-    // and at least kMinDepth planes. With fewer planes, all rows are sampled.
-    static constexpr u32 kFullHeight = 16, kMinDepth = 3;
+    // and at least kMinDepth planes, of which one row each is sampled.
+    static constexpr u32 kFullHeight = 16, kMinDepth = B::kIsDense ? 16 : 3;
 
     LorenzoShared<B>& shared;
 
@@ -172,10 +172,11 @@ struct OrderChoice {
     __device__ __forceinline__ bool exists(u32 c) const { return shared.candidates >> c & 1; }
 
     using Sample = RowSample<17>;
+    static __device__ __forceinline__ Sample sample_of(u32 n_rows, bool in_full = false) { return Sample(n_rows, B::kIsDense, in_full); }
 
     // Sum of the bit lengths of the warp's share of the sampled residuals.
     __device__ __forceinline__ u32 sampled_cost(const W* numbers, W base, const Orders& o, bool in_full) const {
-        const Sample sample(shared.box.n_existing_rows(), in_full);
+        const Sample sample = sample_of(shared.box.n_existing_rows(), in_full);
         u32 cost = 0;
         differences().for_residuals(numbers, base, o, sample.first, sample.step, [&](u32, W r) { cost += bit_length(r); });
         return warp_sum(cost);
@@ -186,7 +187,7 @@ struct OrderChoice {
     __device__ __forceinline__ void masked_costs(const W* numbers, W first, W middle) const {
         if (shared.is_full) return full_costs<true>(numbers, first, middle);
         if (shared.box.sx <= kRow && !shared.box.is_line()) return first_costs<true>(numbers, first, middle);
-        const Sample sample(shared.box.n_existing_rows());
+        const Sample sample = sample_of(shared.box.n_existing_rows());
 #pragma unroll 1
         for (u32 c = 0; c < kCubic; ++c) {
             u32 cost = 0;
@@ -204,7 +205,7 @@ struct OrderChoice {
     __device__ __forceinline__ void first_costs(const W* numbers, W first, W middle) const {
         const RowBox& box = shared.box;
         const u32 n_rows = box.sz * box.sy, x = lane_id() & low_bits(0u, box.log_lanes);
-        const Sample sample(n_rows);
+        const Sample sample = sample_of(n_rows);
         const u32 own_rows = (kWarp >> box.log_lanes) * sample.step;
         const W not_first = x > 0 ? ~W(0) : 0;
         u32 costs[kCubic] = {};
@@ -240,6 +241,8 @@ struct OrderChoice {
     // Subtracts the preceding number along x. `not_first` is -1, or 0 in a lane whose number is the
     // first of its row.
     static __device__ __forceinline__ void difference_x(W& d, W not_first) { d += __shfl_up_sync(kAllLanes, d, 1) * not_first; }
+    // -1 in lanes after lane k, else 0.
+    static __device__ __forceinline__ W after(u32 k) { return lane_id() > k ? ~W(0) : 0; }
 
     // Adds up the costs of a warp's lanes, and writes the sums to `costs` in shared memory.
     template <u32 kCosts>
@@ -253,12 +256,20 @@ struct OrderChoice {
         }
     }
 
+    // Sets the numbers at a distance of 2 and 3, of which only those up to a distance of i > 0 exist,
+    // so that their differences of orders 2 and 3 are those of order i.
+    static __device__ __forceinline__ void extend(W (&v)[4], u32 i) {
+        if (i == 1) v[2] = v[3] = v[1];
+        if (i == 2) v[3] = 2 * v[2] - v[1];
+    }
+
     // Computes the warp's share of the costs of all candidates for a full box, and of candidates 1
     // to 5 with order 2 instead of 1. With a mask, computes only the costs of candidates 0 to 5.
     template <bool kIsMasked>
     __device__ __forceinline__ void full_costs(const W* numbers, W first, W middle) const {
         constexpr u32 kPlane = kFullHeight * kRow;
-        static_assert((kMinDepth - 1) * kFullHeight < Sample::kMinRows && kMinDepth * kFullHeight >= Sample::kMinRows, "not all rows are sampled");
+        static_assert(kMinDepth * kFullHeight >= Sample::kMinRows, "not all rows are sampled");
+        static_assert(!B::kIsDense || kMinDepth * kFullHeight / Sample::kEnough >= Sample::kStep, "one row in kStep is sampled");
         const auto second_of = [](const W (&v)[4]) { return v[0] - 2 * v[1] + v[2]; };
         const auto third_of = [](const W (&v)[4]) { return v[0] - v[3] + 3 * (v[2] - v[1]); };
         const W not_first = lane_id() > 0 ? ~W(0) : 0;
@@ -274,8 +285,8 @@ struct OrderChoice {
             W rows[4], before = 0, change = 0, seconds[4], thirds[4];
 #pragma unroll
             for (u32 j = 0; j < 4; ++j) {
-                // Missing neighbors equal the base. Without differences along z, the rows of all
-                // planes form one sequence.
+                // Before the first plane, numbers equal the base. Without differences along z, the
+                // rows of all planes form one sequence.
                 const bool is_in_plane = !B::kIsDense || j <= y;
                 W along_z[4];
 #pragma unroll
@@ -283,8 +294,10 @@ struct OrderChoice {
                 if (j == 0) before = along_z[1];
                 if (j == 1) change = along_z[0] - along_z[1];
                 rows[j] = is_in_plane ? along_z[0] : *(at - j * kRow);
+                extend(along_z, z);
                 seconds[j] = second_of(along_z), thirds[j] = third_of(along_z);
             }
+            if (B::kIsDense) extend(seconds, y), extend(thirds, y);
             W d[kCubic];
             first_differences(rows[0], rows[1], before, change, first, middle, not_first, d);
             if (kIsMasked) {
@@ -299,12 +312,12 @@ struct OrderChoice {
                 for (u32 c = 1; c < kCubic; ++c) {
                     // d[1] has already been differenced once.
                     if (has_x(c) && c > 1) difference_x(d[c], not_first);
-                    if (has_x(c)) difference_x(d[c], not_first);
+                    if (has_x(c)) difference_x(d[c], after(1));
                     costs[second(c)] += zigzag_length(d[c]);
                 }
                 W cubic = third_of(thirds);
 #pragma unroll
-                for (u32 k = 0; k < 3; ++k) difference_x(cubic, not_first);
+                for (u32 k = 0; k < 3; ++k) difference_x(cubic, after(k));
                 costs[kCubic] += zigzag_length(cubic);
             }
         }
@@ -315,7 +328,7 @@ struct OrderChoice {
     // x), and of order 2.
     __device__ __forceinline__ void line_costs(const W* numbers, W first, W middle) const {
         const u32 m = shared.box.m, n_rows = (m + kRow - 1) / kRow, lane = lane_id();
-        const Sample sample(n_rows);
+        const Sample sample = sample_of(n_rows);
         u32 costs[4] = {};
 #pragma unroll 1
         for (u32 row = sample.first + threadIdx.x / kWarp * sample.step; row < n_rows; row += B::kGroups * sample.step) {
@@ -326,7 +339,7 @@ struct OrderChoice {
             if (exists) costs[0] += zigzag_length(static_cast<W>(own - middle));
 #pragma unroll
             for (u32 k = 1; k <= 3; ++k) {
-                D::difference_x(d, left);
+                D::difference_x(d, left, row > 0 ? 0 : k - 1);
                 if (exists) costs[k] += zigzag_length(d);
             }
         }
@@ -340,11 +353,8 @@ struct OrderChoice {
     __device__ __forceinline__ u32 low_cost(const W* numbers, W base, const Orders& o) const {
         const RowBox& box = shared.box;
         const u32 n_rows = box.sz * box.sy, plane = box.sy * box.sx, x = lane_id() & low_bits(0u, box.log_lanes);
-        const Sample sample(n_rows);
+        const Sample sample = sample_of(n_rows);
         const u32 own_rows = (kWarp >> box.log_lanes) * sample.step;
-        const W z1 = D::factor(o.z, 1), z2 = D::factor(o.z, 2), z3 = D::factor(o.z, 3);
-        const W y_factors[4] = {1, D::factor(o.y, 1), D::factor(o.y, 2), D::factor(o.y, 3)};
-        const W not_first = x > 0 ? ~W(0) : 0;
         u32 cost = 0;
 #pragma unroll 1
         for (u32 first_row = sample.first + threadIdx.x / kWarp * own_rows; first_row < n_rows; first_row += B::kGroups * own_rows) {
@@ -352,25 +362,23 @@ struct OrderChoice {
             u32 z = 0, y = row;
             if (o.z > 0) z = shared.box.planes.divide(row, y);
             const W* at = numbers + row * box.sx + x;
-            // Missing neighbors equal the base.
+            const u32 order_y = D::order_at(o.y, y), order_z = D::order_at(o.z, z);
+            const W z1 = D::factor(order_z, 1), z2 = D::factor(order_z, 2), z3 = D::factor(order_z, 3);
             W d = 0;
 #pragma unroll
             for (u32 j = 0; j <= 3; ++j) {
-                if (j > o.y) break;
-                W along_z = o.z > 0 ? 0 : base;
-                if (j <= y) {
-                    along_z = *at;
-                    if (o.z > 0) {
-                        const W v1 = z >= 1 ? *(at - plane) : base, v2 = z >= 2 ? *(at - 2 * plane) : base, v3 = z >= 3 ? *(at - 3 * plane) : base;
-                        along_z += z1 * v1 + z2 * v2 + z3 * v3;
-                    }
-                }
-                d += y_factors[j] * along_z;
+                if (j > order_y) break;
+                W along_z = *at;
+                if (order_z >= 1) along_z += z1 * *(at - plane);
+                if (order_z >= 2) along_z += z2 * *(at - 2 * plane);
+                if (order_z >= 3) along_z += z3 * *(at - 3 * plane);
+                d += D::factor(order_y, j) * along_z;
                 at -= box.sx;
             }
-            if ((o.z | o.y) == 0) d -= base;
+            // Differences remove the base from all numbers but the first ones.
+            if ((order_z | order_y) == 0) d -= base;
 #pragma unroll 1
-            for (u32 k = 0; k < o.x; ++k) d -= __shfl_up_sync(kAllLanes, d, 1) & not_first;
+            for (u32 k = 0; k < o.x; ++k) d -= __shfl_up_sync(kAllLanes, d, 1) & (x > k ? ~W(0) : 0);
             if (x < box.sx && wanted < n_rows) cost += zigzag_length(d);
         }
         return warp_sum(cost);

@@ -26,7 +26,7 @@ struct Tails {
     __device__ __forceinline__ u32 sampled_bits(const W* numbers, u32 e) const {
         const RowBox& box = shared.box;
         const u32 length = box.is_line() ? kRow : box.sx, n_rows = (box.m + length - 1) / length;
-        const typename OrderChoice<B>::Sample sample(n_rows);
+        const auto sample = OrderChoice<B>::sample_of(n_rows);
         const bool is_masked = shared.mask.is_used;
         u32 bits = 0;
 #pragma unroll 1

@@ -37,18 +37,30 @@ __constant__ const s32 kBinomials[8][8] = {{1},
 // kEvery, or all if there are fewer than kMinRows.
 template <u32 kEvery>
 struct RowSample {
-    static constexpr u32 kFirst = 8, kStep = kEvery, kMinRows = 34;
+    static constexpr u32 kFirst = 8, kStep = kEvery, kMinRows = 34, kEnough = 15;
     u32 first, step, n;
-    __device__ __forceinline__ explicit RowSample(u32 n_rows, bool in_full = false)
-        : first(in_full || n_rows < kMinRows ? 0 : kFirst), step(in_full || n_rows < kMinRows ? 1 : kStep), n((n_rows - first + step - 1) / step) {}
+    // With `is_enough`, about kEnough rows are sampled in smaller blocks, too.
+    __device__ __forceinline__ explicit RowSample(u32 n_rows, bool is_enough = false, bool in_full = false)
+        : first(in_full || n_rows < kMinRows ? 0 : kFirst),
+          step(in_full || n_rows < kMinRows ? 1 : is_enough ? min(kStep, n_rows / kEnough) : kStep), n((n_rows - first + step - 1) / step) {}
 };
 
+// Where fewer numbers are before a number than its order needs: numbers before the first one count
+// as the base, or the order of number i is at most i.
+enum class Start : u32 { kBase, kRising };
+
 // Differences the numbers of a box with kWarps warps. A step of rows after the box must be
-// readable. Numbers before the first one count as the base. Numbers of type N may be narrower than
-// words; they are sign-extended.
-template <typename W, u32 kWarps>
+// readable. Numbers of type N may be narrower than words; they are sign-extended.
+template <typename W, u32 kWarps, Start kStart = Start::kBase>
 struct Differences {
+    static constexpr bool kRises = kStart == Start::kRising;
     const RowBox& box;
+
+    // The order of number i along an axis.
+    static __device__ __forceinline__ u32 order_at(u32 order, u32 i) { return kRises ? min(order, i) : order; }
+    // Whether pass k of differences subtracts a number from number i along an axis, which is not
+    // the first.
+    static __device__ __forceinline__ bool subtracts(u32 i, u32 k) { return !kRises || i > k; }
 
     // Writes the residuals of the warp's group and returns its widths. Contains barriers.
     __device__ __forceinline__ Widths write_residuals(const W* numbers, W* residuals, W base, const Orders& o, u32 (&lengths)[LengthCounts<W>::kCounts]) const {
@@ -118,14 +130,14 @@ struct Differences {
 #pragma unroll 1
         for (const N* from = x > 0 ? at - kRow : at; from <= at; from += kRow) left = d, d = difference_zy(from, base, o, z, y);
 #pragma unroll 1
-        for (u32 k = 0; k < o.x; ++k) difference_x(d, left);
+        for (u32 k = 0; k < o.x; ++k) difference_x(d, left, x > 0 ? 0 : k);
         return zigzag(d);
     }
 
     // The number at `at`, in row y of plane z, minus the base, differenced along z and y.
     template <typename N>
     __device__ __forceinline__ W difference_zy(const N* at, W base, const Orders& o, u32 z, u32 y) const {
-        const u32 row = box.sx, plane = box.sy * row;
+        const u32 row = box.sx, plane = box.sy * row, order_y = order_at(o.y, y), order_z = order_at(o.z, z);
         W d = 0;
 #pragma unroll 1
         for (u32 j = 0; j <= min(o.y, y); ++j) {
@@ -133,21 +145,26 @@ struct Differences {
             const N* from = at - j * row;
 #pragma unroll 4
             for (u32 i = 0; i <= min(o.z, z); ++i) {
-                along_z += factor(o.z, i) * static_cast<W>(*from);
+                along_z += factor(order_z, i) * static_cast<W>(*from);
                 from -= plane;
             }
-            d += factor(o.y, j) * along_z;
+            d += factor(order_y, j) * along_z;
         }
         // Subtracts the base from each number in the sum: the base times the sum of the factors.
         return d - base * factors_up_to(o.z, z) * factors_up_to(o.y, y);
     }
     static __device__ __forceinline__ W factor(u32 order, u32 i) { return static_cast<W>(static_cast<s64>(kBinomials[order][i])); }
-    static __device__ __forceinline__ W factors_up_to(u32 order, u32 i) { return order == 0 ? 1 : i < order ? factor(order - 1, i) : 0; }
+    static __device__ __forceinline__ W factors_up_to(u32 order, u32 i) {
+        if (kRises) return order == 0 || i == 0;
+        return order == 0 ? 1 : i < order ? factor(order - 1, i) : 0;
+    }
 
     // Subtracts from each number of a row its predecessor along x. `left`: the preceding 32
-    // numbers, which are differenced as well.
-    static __device__ __forceinline__ void difference_x(W& d, W& left) {
-        d -= __shfl_sync(kAllLanes, lane_id() == kRow - 1 ? left : d, (lane_id() + kRow - 1) % kRow);
+    // numbers, which are differenced as well. With rising orders, the first numbers up to number
+    // `kept` are kept, except the first one.
+    static __device__ __forceinline__ void difference_x(W& d, W& left, u32 kept = 0) {
+        const W before = __shfl_sync(kAllLanes, lane_id() == kRow - 1 ? left : d, (lane_id() + kRow - 1) % kRow);
+        d -= subtracts(lane_id(), kept) || lane_id() == 0 ? before : 0;
         // The first lanes of `left` become invalid, but its last lane remains valid for up to
         // kMaxOrder calls.
         left -= __shfl_up_sync(kAllLanes, left, 1);
@@ -160,7 +177,7 @@ struct Differences {
 #pragma unroll 1
         for (u32 k = 1; k <= min(o.z, z); ++k) {
             from -= plane;
-            const W f = factor(o.z, k);
+            const W f = factor(order_at(o.z, z), k);
 #pragma unroll
             for (u32 i = 0; i < kStepRows; ++i) v[i] += f * from[i * row];
         }
@@ -214,16 +231,17 @@ struct Differences {
         }
     }
 
-    // Differences a step of rows along x. `not_first` is -1, but 0 at the start of a row. Without
+    // Differences a step of rows along x; the lane has the number x of each row. Without
     // differences along y, the number before a row counts as the base.
-    __device__ __forceinline__ void difference_step_x(W (&v)[kStepRows], const Orders& o, W base, W not_first) const {
+    __device__ __forceinline__ void difference_step_x(W (&v)[kStepRows], const Orders& o, W base, u32 x) const {
 #pragma unroll 1
         for (u32 k = 0; k < o.x; ++k) {
+            const W subtracted = x > 0 && subtracts(x, k) ? ~W(0) : 0;
 #pragma unroll
-            for (u32 i = 0; i < kStepRows; ++i) v[i] += __shfl_up_sync(kAllLanes, v[i], 1) * not_first;
+            for (u32 i = 0; i < kStepRows; ++i) v[i] += __shfl_up_sync(kAllLanes, v[i], 1) * subtracted;
             if (k > 0 || o.y > 0 || base == 0) continue;
 #pragma unroll
-            for (u32 i = 0; i < kStepRows; ++i) v[i] -= base & ~not_first;
+            for (u32 i = 0; i < kStepRows; ++i) v[i] -= x > 0 ? 0 : base;
         }
     }
 
@@ -233,7 +251,6 @@ struct Differences {
         const u32 x = lane_id() & low_bits(0u, box.log_lanes), height = o.z > 0 ? box.sy : box.sz * box.sy, in_plane = (height + kStepRows - 1) / kStepRows;
         const u32 n_steps = in_plane * (o.z > 0 ? box.sz : 1), sharers = kWarps * kWarp >> box.log_lanes, share = (n_steps + sharers - 1) / kWarps >> (5 - box.log_lanes);
         const u32 first = (threadIdx.x >> box.log_lanes) * share;
-        const W not_first = x > 0 ? ~W(0) : 0;
         u32 z = min(first, n_steps - 1) / in_plane, y = (min(first, n_steps - 1) - z * in_plane) * kStepRows;
         W above = 0;
 #pragma unroll 1
@@ -255,7 +272,7 @@ struct Differences {
 #pragma unroll
                 for (u32 i = 0; i < kStepRows; ++i) v[i] -= own_base;
             }
-            difference_step_x(v, o, own_base, not_first);
+            difference_step_x(v, o, own_base, x);
             W* to = residuals + row * box.sx + x;
 #pragma unroll
             for (u32 i = 0; i < kStepRows; ++i, to += box.sx) {
@@ -298,7 +315,7 @@ struct Differences {
             for (u32 k = 0; k < o.y; ++k) {
                 const W last = v[kStepRows - 1];
 #pragma unroll
-                for (u32 i = kStepRows - 1; i > 0; --i) v[i] -= v[i - 1];
+                for (u32 i = kStepRows - 1; i > 0; --i) v[i] -= subtracts(y + i, k) ? v[i - 1] : 0;
                 v[0] -= y > 0 ? before[k * kRow] : k == 0 ? own_base : 0;
                 before[k * kRow] = last;
             }
@@ -310,11 +327,12 @@ struct Differences {
 #pragma unroll
                     for (u32 i = kStepRows; i-- > 0;) {
                         const W row_before = i > 0 ? v[i > 0 ? i - 1 : 0] : first_before;
-                        v[i] -= __shfl_sync(kAllLanes, lane == kRow - 1 ? row_before : v[i], (lane + kRow - 1) % kRow);
+                        const W left = __shfl_sync(kAllLanes, lane == kRow - 1 ? row_before : v[i], (lane + kRow - 1) % kRow);
+                        v[i] -= y > 0 || i > 0 || lane == 0 || subtracts(lane, k) ? left : 0;
                     }
                 }
             } else {
-                difference_step_x(v, o, own_base, lane > 0 ? ~W(0) : 0);
+                difference_step_x(v, o, own_base, lane);
             }
             y += kStepRows;
             if (o.z > 0 && y >= box.sy) y = 0, ++z;

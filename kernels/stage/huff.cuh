@@ -11,6 +11,7 @@
 
 #include "../common/warp.cuh"
 #include "groups.cuh"
+#include "unpack.cuh"
 #include "words.cuh"
 
 constexpr u32 kContexts = 4;
@@ -31,6 +32,9 @@ __device__ __forceinline__ u32 context_of(s32 sum) {
     return __byte_perm(0x01010100, 0x030202, min(max(sum + 4, 0), 6));
 }
 
+constexpr u32 kHuffHeader = 6;        // bytes before the sections
+constexpr u32 kMaxFieldBits = 16;     // maximum bits of a string's length less the shortest one's
+
 // Sections of a block of Huffman strings. Offsets are in bytes from the block's start.
 struct HuffPlan {
     u32 lo, hi, pivot, flag;
@@ -42,23 +46,23 @@ struct HuffPlan {
     // Reads the plan of a block of m numbers. Called by a warp. The payload has `available` bytes
     // from `from`, which is aligned to 4.
     __device__ __forceinline__ HuffPlan(const unsigned char* from, u32 available, u32 m, u32 word_bits)
-        : lo(0), hi(0), pivot(0), flag(0), lengths(0), lane(0), end(0), n_bytes(0), is_sound(available >= 4) {
+        : lo(0), hi(0), pivot(0), flag(0), lengths(0), lane(0), end(0), n_bytes(0), is_sound(available >= kHuffHeader) {
         const u32 n_runs = (m + kRow - 1) / kRow;
         if (!is_sound) return;
-        const u32 head = *reinterpret_cast<const u32*>(from);
-        lo = head & 0xff, hi = head >> 8 & 0xff, pivot = head >> 16 & 0xff, flag = head >> 24;
-        lengths = 4 + (flag ? (n_runs + 7) / 8 : 0);
-        const u32 lanes = lengths + 2 * (hi - lo + 1);
-        is_sound = lo <= hi && hi <= word_bits && pivot <= word_bits && flag <= 1 && available >= lanes + 2 * kWarp;
+        // Sections have at least 8 bytes, because they begin and end at multiples of 8.
+        const u32* const words = reinterpret_cast<const u32*>(from);
+        const u32 head = words[0], least = words[1] & 0xffff, field_bits = head >> 24 & 0x7f;
+        lo = head & 0xff, hi = head >> 8 & 0xff, pivot = head >> 16 & 0xff, flag = head >> 31;
+        lengths = kHuffHeader + (flag ? (n_runs + 7) / 8 : 0);
+        const u32 fields = lengths + 2 * (hi - lo + 1), strings = fields + kWarp / 8 * field_bits;
+        is_sound = lo <= hi && hi <= word_bits && pivot <= word_bits && field_bits <= kMaxFieldBits && available >= strings;
         if (!is_sound) return;
-        // The fields may be at odd addresses.
-        const unsigned char* const mine = from + lanes + 2 * lane_id();
-        const u32 own = mine[0] | mine[1] << 8;
+        const u32 own = least + (field_bits > 0 ? load_bits(words, 8 * fields + lane_id() * field_bits, field_bits, 0u) : 0);
         const u32 through = warp_inclusive_sum(own);
-        end = lanes + 2 * kWarp + through;
+        end = strings + through;
         lane = end - own;
         n_bytes = __shfl_sync(kAllLanes, end, kWarp - 1);
-        is_sound = n_bytes <= available;
+        is_sound = n_bytes <= available && __all_sync(kAllLanes, own < 1u << 16);
     }
 };
 
@@ -212,7 +216,7 @@ __device__ __forceinline__ Outcome decode_strings(const unsigned char* from, con
     using W = typename Place::Word;
     constexpr bool kCopied = kStrings == Strings::kInTile;
     const Runs runs(lane_id(), m);
-    const unsigned char* const empty = from + 4;
+    const unsigned char* const empty = from + kHuffHeader;
     const StringPlace<Place> place(plan.lane, plan.end, runs, to);
     BitReader reader(kCopied ? place.to - place.first_word : reinterpret_cast<const u32*>(from), plan.lane, plan.end);
     // The two preceding symbols, each minus the pivot.

@@ -40,6 +40,7 @@ struct HuffState {
     u32 zero_runs[kWarps];              // bitmap of each warp's runs of zeros
     u32 run_bits[kThreads];             // bits of each run; later the position of its first bit
     u32 string_bytes[kStrings];
+    u32 least_bytes, field_bits;        // of the shortest string; bits of the other ones' further bytes
     u32 n, row;                         // number of numbers; in column order the length of a row, else 0
     SmallDivisor columns;               // divisor: the numbers of a column
     u32 pivot, lowest, highest, n_bytes;
@@ -292,7 +293,7 @@ struct WrittenHuff {
             u32 bits = 0;
 #pragma unroll 1
             for (u32 run = first; run < last; ++run) bits += state.run_bits[run];
-            const u32 bytes = (bits + 7) / 8, end = warp_inclusive_sum(bytes), n_bytes = __shfl_sync(kAllLanes, end, kWarp - 1);
+            const u32 bytes = (bits + 7) / 8, least = warp_min_unsigned(bytes), most = warp_max_unsigned(bytes), end = warp_inclusive_sum(bytes), n_bytes = __shfl_sync(kAllLanes, end, kWarp - 1);
             state.string_bytes[lane] = bytes;
             u32 at = 8 * (end - bytes);
 #pragma unroll 1
@@ -314,6 +315,7 @@ struct WrittenHuff {
             highest = warp_max_unsigned(highest), lowest = min(warp_min_unsigned(lowest), highest);
             if (lane == 0) {
                 state.lowest = lowest, state.highest = highest;
+                state.least_bytes = least, state.field_bits = bit_length(most - least);
                 state.n_bytes = strings_at(marks_zeros, lowest, highest) + n_bytes;
             }
         }
@@ -321,9 +323,9 @@ struct WrittenHuff {
         return state.n_bytes;
     }
     // Byte offsets of the code lengths and of the strings.
-    __device__ __forceinline__ u32 lengths_at(bool marks_zeros) const { return 4 + (marks_zeros ? (n_runs() + 7) / 8 : 0); }
+    __device__ __forceinline__ u32 lengths_at(bool marks_zeros) const { return kHuffHeader + (marks_zeros ? (n_runs() + 7) / 8 : 0); }
     __device__ __forceinline__ u32 strings_at(bool marks_zeros, u32 lowest, u32 highest) const {
-        return lengths_at(marks_zeros) + kContexts / 2 * (highest - lowest + 1) + 2 * kStrings;
+        return lengths_at(marks_zeros) + kContexts / 2 * (highest - lowest + 1) + kStrings / 8 * state.field_bits;
     }
 
     // ORs all sections into zeros, from byte `begin` of the stage on, which is a multiple of 4.
@@ -332,14 +334,18 @@ struct WrittenHuff {
         const bool marks_zeros = state.marks_zeros;
         const u32 words = shared_address(stage), lowest = state.lowest, highest = state.highest, t = threadIdx.x;
         const u32 lengths = begin + lengths_at(marks_zeros), strings = begin + strings_at(marks_zeros, lowest, highest);
-        if (t == 0) or_shared(words + begin, lowest | highest << 8 | pivot << 16 | static_cast<u32>(marks_zeros) << 24);
-        if (marks_zeros && t < kWarps) add_bits(words, 8 * (begin + 4) + t * kRunsPerWarp, state.zero_runs[t]);
+        const u32 least = state.least_bytes, field_bits = state.field_bits;
+        if (t == 0) {
+            or_shared(words + begin, lowest | highest << 8 | pivot << 16 | field_bits << 24 | static_cast<u32>(marks_zeros) << 31);
+            or_shared(words + begin + 4, least);
+        }
+        if (marks_zeros && t < kWarps) add_bits(words, 8 * (begin + kHuffHeader) + t * kRunsPerWarp, state.zero_runs[t]);
         const u32 n_symbols = highest - lowest + 1;
         for (u32 key = t; key < kContexts * kSymbols; key += kThreads) {
             const u32 context = key / kSymbols, symbol = key % kSymbols, length = state.entries[key] >> 16 & 0xff;
             if (length > 0) add_bits(words, 8 * lengths + 4 * (context * n_symbols + symbol - lowest), length);
         }
-        if (t < kStrings) add_bits(words, 8 * (strings - 2 * kStrings) + 16 * t, state.string_bytes[t]);
+        if (t < kStrings) add_bits(words, 8 * strings - (kStrings - t) * field_bits, state.string_bytes[t] - least);
         for_runs(pivot, [&](u32 run, const Number (&two)[2]) {
             // One prefix sum gives the bits before the lane's number in both runs.
             u32 entries[2], widths = 0;

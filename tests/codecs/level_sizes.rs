@@ -69,13 +69,13 @@ fn frames_of_higher_levels_are_not_larger() {
             "less than {percent} % of frames at max have b = {b:?}: {written_at_max:?}"
         );
     }
-    assert!(100 * n_larger <= 3 * n_cases, "dense is larger than fast in {n_larger} of {n_cases} cases");
+    assert!(100 * n_larger <= 5 * n_cases, "dense is larger than fast in {n_larger} of {n_cases} cases");
     assert!(bytes.is_sorted_by(|lower, higher| higher < lower), "{bytes:?}");
 }
 
 #[test]
 fn max_also_tries_fast() {
-    let input = Input::new("cubic", DType::F64, &[90, 101]);
+    let input = Input::new("cubic", DType::I64, &[33, 133]);
     let frames = ["fast", "dense", "max"].map(|name| {
         let request = format!("lorenzo,level={name}").parse().unwrap();
         compress(&input.array(), &request, &input.bytes(), &Context::default())

@@ -144,7 +144,7 @@ fn every_codec_has_all_its_parts() {
         assert!(folder.join(name).join("mod.rs").exists(), "no folder for codec {name}");
         let is_heading = |line: &str| line.starts_with('#') && line.contains(name);
         assert!(spec.lines().any(is_heading), "SPEC.md has no heading for codec {name}");
-        let goldens = fs::read_dir(root().join("tests/golden/v7").join(name));
+        let goldens = fs::read_dir(root().join("tests/golden/v8").join(name));
         assert!(goldens.is_ok_and(|mut files| files.next().is_some()), "no goldens of codec {name}");
     }
     let folders: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();

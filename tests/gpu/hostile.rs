@@ -27,17 +27,19 @@ fn headers(array: &Array, spec: &Request) -> Vec<Vec<u8>> {
     planned
         .flat_map(|(entry, plan)| {
             let folds = [Some(plan.fold), entry.codec.alternative_fold(array.shape())];
-            folds.into_iter().flatten().map(move |fold| (entry, plan, fold))
+            let params = [Some(plan.params), entry.codec.sibling_params(&plan.params)];
+            let folds = folds.into_iter().flatten();
+            folds.flat_map(move |fold| params.into_iter().flatten().map(move |params| (entry, params, fold)))
         })
-        .map(|(entry, plan, fold)| {
-            let mut bytes = vec![0; header_bytes(array.shape().rank(), plan.params.len())];
-            let codec_version = entry.codec.version(&plan.params);
+        .map(|(entry, params, fold)| {
+            let mut bytes = vec![0; header_bytes(array.shape().rank(), params.len())];
+            let codec_version = entry.codec.version(&params);
             let header = Header {
                 codec: entry.id,
                 codec_version,
                 fold,
                 array: *array,
-                params: &plan.params,
+                params: &params,
                 payload_bytes: 0,
                 payload_checksum: 0,
             };

@@ -72,7 +72,7 @@ def decode(frame):
     padding = source.take(-source.at % 16)
     check(crc32c(frame[:32] + bytes(4) + frame[36 : source.at]) == header.header_checksum, "header checksum")
 
-    known(header.version == 7, "format version")
+    known(header.version == 8, "format version")
     known(header.codec in CODECS, "codec")
     has_list = header.codec in MISSING and MISSING[header.codec](parameters) > 0
     is_second = has_list or header.codec == 2 and header.n_parameters != 1

@@ -120,7 +120,7 @@ def decode_block(dtype, shape, content):
         if coder == HUFF and shape[2] < 32 and shape[0] * shape[1] > 1 and not head[3]:
             numbers = numbers.reshape(shape[2], -1).T.ravel()
         r[~masked] = numbers
-        v = (integrate(r, shape, orders) + base)[~masked]
+        v = (integrate(r, shape, orders, True) + base)[~masked]
         words = np.full(m, masked_word)
         if mapping == CUT:
             words[~masked] = cut(v, t, dtype, source, masked)
@@ -142,25 +142,28 @@ def parameters_of(mapping, dtype, w_bits):
     return range(1, (1 << w_bits - 1 - MANTISSA[dtype]) - 1)
 
 
-def integrate(r, shape, orders):
+def integrate(r, shape, orders, rises):
     """Undoes the prediction, except for the base."""
     one = r.dtype.type(1)
     d = r >> one ^ -(r & one)
     d = d.reshape(shape if orders[0] else (1, shape[0] * shape[1], shape[2]))
     for axis, order in enumerate(orders):
-        for _ in range(order):
-            d = np.add.accumulate(d, axis=axis, dtype=d.dtype)
+        d = np.moveaxis(d, axis, 0)
+        for k in reversed(range(order)):
+            start = k if rises else 0
+            d = np.concatenate([d[:start], np.add.accumulate(d[start:], axis=0, dtype=d.dtype)])
+        d = np.moveaxis(d, 0, axis)
     return d.ravel()
 
 
 def mask(source, shape, word):
     """The bitmap of masked elements, and their word."""
     m = math.prod(shape)
-    masked_word, k, n_bytes, coded, *zeros = struct.unpack("<QHH4B", source.take(16))
-    known(masked_word >> 8 * word.itemsize == 0 and coded <= 1 and not any(zeros), "mask")
+    masked_word = int.from_bytes(source.take(word.itemsize), "little")
+    k, size = struct.unpack("<HH", source.take(4))
     check(1 <= k < m, "number of masked elements")
-    masked = marked(source, m, shape[2], n_bytes, coded, k)
-    source.take(-source.at % 16)
+    masked = marked(source, m, shape[2], size & 0x7FFF, size >> 15, k)
+    source.take(-source.at % 8)
     return masked, word.type(masked_word)
 
 
@@ -339,28 +342,43 @@ def sparse(source, m, word):
 def sparse_list(source, m, word, n_others, width, gap):
     """The numbers, from the distances between those that are not 0."""
     check(n_others <= 256, "number of those that are not 0")
-    zeros = fields(source, n_others, gap, word).tolist()
-    lengths = fields(source, n_others, max(width - 1, 0).bit_length(), word).tolist()
-    rest = int.from_bytes(source.take(-(-sum(lengths) // 8)), "little")
-    numbers, at, bit = np.zeros(m, word), 0, 0
+    string, bit = int.from_bytes(source.data[source.at :], "little"), 0
+
+    def take(n):
+        nonlocal bit
+        bit += n
+        check(bit <= 8 * source.left(), "bits of sparse numbers")
+        return string >> bit - n & (1 << n) - 1
+
+    def with_top(length):
+        return 1 << length | take(length)
+
+    gap_lengths = [take(gap.bit_length()) for _ in range(n_others)]
+    check(all(length <= gap for length in gap_lengths), "number of zeros")
+    lengths = [take(max(width - 1, 0).bit_length()) for _ in range(n_others)]
+    zeros = [with_top(length - 1) if length else 0 for length in gap_lengths]
+    numbers, at = np.zeros(m, word), 0
     for n_zeros, length in zip(zeros, lengths):
         at += n_zeros
         check(at < m, "place of a number that is not 0")
-        numbers[at] = 1 << length | rest >> bit & (1 << length) - 1
+        numbers[at] = with_top(length)
         at += 1
-        bit += length
+    source.take(-(-bit // 8))
     return numbers
 
 
 def huff(source, m, word):
     """Decodes numbers coded by HUFF."""
-    lo, hi, pivot, flag = source.take(4)
-    check(lo <= hi <= 8 * word.itemsize and pivot <= 8 * word.itemsize and flag <= 1, "symbols")
+    lo, hi, pivot, flags, least = struct.unpack("<4BH", source.take(6))
+    flag, width = flags >> 7, flags & 0x7F
+    check(lo <= hi <= 8 * word.itemsize and pivot <= 8 * word.itemsize and width <= 16, "symbols")
     n_runs, n_symbols = -(-m // 32), hi - lo + 1
     zero = bit_string(source, n_runs) if flag else np.zeros(n_runs, bool)
     lengths = fields(source, 4 * n_symbols, 4, word).reshape(4, n_symbols).tolist()
     tables = [codes(row, lo) for row in lengths]
-    strings = [source.take(n) for n in np.frombuffer(source.take(2 * LANES), "<u2").tolist()]
+    sizes = [least + n for n in fields(source, LANES, width, np.dtype("<u4")).tolist()]
+    check(max(sizes) < 1 << 16, "bytes of a lane")
+    strings = [source.take(n) for n in sizes]
 
     numbers, q = [], -(-n_runs // LANES)
     for lane, string in enumerate(strings):

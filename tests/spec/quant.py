@@ -92,7 +92,7 @@ def decode_block(codes, element, shape, content, unit, level=FAST):
         exact, exact_words = exceptions(source, h, m, shape[2], element, word)
         orders = h >> 6 & 7, h >> 3 & 7, h & 7
         numbers = quant_dense.numbers(source, shape, word) if level == DENSE else groups(source, m, widths, word)
-        v = integrate(numbers, shape, orders) + base
+        v = integrate(numbers, shape, orders, False) + base
         elements = (v if h & WORDS else codes(v)).astype(element)
         elements[exact] = exact_words[exact]
     fill_up(source, unit)

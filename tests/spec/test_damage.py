@@ -15,7 +15,7 @@ from decode import crc32c, decode
 from library import CORRUPT, TRUNCATED, UNSUPPORTED_FORMAT, decompress, share
 from parts import Damage, Later, checksum
 
-GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "v7"
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "v8"
 N_DAMAGES = int(os.environ.get("GRIDZ_DAMAGES") or share(40))
 """Number of damages per frame."""
 QUANT = 3

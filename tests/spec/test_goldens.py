@@ -19,16 +19,16 @@ def rows(folder):
     return tomllib.loads((GOLDEN / folder / "MANIFEST.toml").read_text())["frame"]
 
 
-@pytest.mark.parametrize("row", rows("v7"), ids=lambda row: row["file"])
+@pytest.mark.parametrize("row", rows("v8"), ids=lambda row: row["file"])
 def test_frames_are_decoded(row):
-    frame = (GOLDEN / "v7" / row["file"]).read_bytes()
+    frame = (GOLDEN / "v8" / row["file"]).read_bytes()
     assert hashlib.sha256(decode(frame)).hexdigest() == row["array_sha256"]
 
 
-@pytest.mark.parametrize("row", rows("v7_reject"), ids=lambda row: row["file"])
+@pytest.mark.parametrize("row", rows("v8_reject"), ids=lambda row: row["file"])
 def test_bad_frames_are_refused(row):
     with pytest.raises(Later if row["error"] == "UnsupportedFormat" else Damage):
-        decode((GOLDEN / "v7_reject" / row["file"]).read_bytes())
+        decode((GOLDEN / "v8_reject" / row["file"]).read_bytes())
 
 
 def test_annotated_frames_are_goldens():
@@ -44,4 +44,4 @@ def test_annotated_frames_are_goldens():
             for number in re.findall(r"0x([0-9A-F]+)", meaning):
                 assert bytes.fromhex(number)[::-1] in field, f"{name}, offset {offset}: 0x{number}"
             frame += field
-        assert frame == (GOLDEN / "v7" / f"{name}.gridz").read_bytes(), name
+        assert frame == (GOLDEN / "v8" / f"{name}.gridz").read_bytes(), name

@@ -21,8 +21,8 @@ pub fn ordered(numbers: &[u64], [sz, sy, sx]: [usize; 3], is_masked: bool) -> Ve
     (0..sx).flat_map(|x| numbers.iter().copied().skip(x).step_by(sx)).collect()
 }
 
-/// Encodes the numbers, given in that order; `None` if no number is coded.
-pub fn encode(numbers: &[u64]) -> Option<Vec<u8>> {
+/// Encodes the numbers, given in that order.
+pub fn encode(numbers: &[u64]) -> Vec<u8> {
     let symbol = |r: u64| bit_length(r) as usize;
     let up_to = |most: usize| numbers.iter().filter(|&&r| symbol(r) <= most).count();
     let p = (0..=64).find(|&most| 2 * up_to(most) > numbers.len()).unwrap();
@@ -50,7 +50,7 @@ pub fn encode(numbers: &[u64]) -> Option<Vec<u8>> {
     }
 
     let symbols = || lanes.iter().flatten().map(|coded| coded.symbol);
-    let (lo, hi) = (symbols().min()?, symbols().max()?);
+    let (lo, hi) = (symbols().min().unwrap_or(0), symbols().max().unwrap_or(0));
     let mut lengths = vec![];
     for context in 0..4 {
         let mut counts = vec![0; 65];
@@ -59,15 +59,20 @@ pub fn encode(numbers: &[u64]) -> Option<Vec<u8>> {
     }
     let codes: Vec<Vec<Vec<bool>>> = lengths.iter().map(|lengths| codes(lengths)).collect();
 
-    let mut bytes = vec![lo as u8, hi as u8, p as u8, flag.into()];
+    let strings: Vec<Vec<u8>> = lanes.iter().map(|lane| string(lane, &codes)).collect();
+    let lengths_of_strings = || strings.iter().map(|string| string.len() as u64);
+    let (least, most) = (lengths_of_strings().min().unwrap(), lengths_of_strings().max().unwrap());
+    let width = bit_length(most - least);
+
+    let mut bytes = vec![lo as u8, hi as u8, p as u8, width as u8 + if flag { 128 } else { 0 }];
+    bytes.extend((least as u16).to_le_bytes());
     if flag {
         bytes.extend(string_of(is_zero.iter().map(|&is_zero| is_zero.into()), 1));
     }
     bytes.extend(string_of(lengths.iter().flat_map(|lengths| &lengths[lo..=hi]).map(|&length| length as u64), 4));
-    let strings: Vec<Vec<u8>> = lanes.iter().map(|lane| string(lane, &codes)).collect();
-    bytes.extend(strings.iter().flat_map(|string| (string.len() as u16).to_le_bytes()));
+    bytes.extend(string_of(lengths_of_strings().map(|n| n - least), width));
     bytes.extend(strings.concat());
-    Some(bytes)
+    bytes
 }
 
 fn string(lane: &[Coded], codes: &[Vec<Vec<bool>>]) -> Vec<u8> {

@@ -1,6 +1,6 @@
 //! Masks: elements with one common word are left out.
 
-use super::{Element, bitmap, filled_up, samples};
+use super::{Element, bitmap, samples};
 
 /// The mask of a block.
 pub struct Mask {
@@ -28,11 +28,13 @@ impl Mask {
         let (is_coded, bitmap) = bitmap::of_block(&is_masked, shape);
 
         let mut bytes = masked.to_le_bytes()[..element.word_bits() as usize / 8].to_vec();
-        bytes.resize(8, 0);
-        bytes.extend([k as u16, bitmap.len() as u16].iter().flat_map(|n| n.to_le_bytes()));
-        bytes.extend([u8::from(is_coded), 0, 0, 0]);
-        let bytes = filled_up([bytes, bitmap].concat());
-        (8 * bytes.len() <= k * element.bytes).then_some(Self { is_masked, bytes })
+        let coded = if is_coded { 1 << 15 } else { 0 };
+        bytes.extend([k as u16, bitmap.len() as u16 + coded].iter().flat_map(|n| n.to_le_bytes()));
+        let bitmap_bytes = bitmap.len();
+        bytes.extend(bitmap);
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        let cost = 16 + bitmap_bytes.next_multiple_of(16);
+        (8 * cost <= k * element.bytes).then_some(Self { is_masked, bytes })
     }
 
     /// The words, with each masked one replaced by a word before it (or the first that is not

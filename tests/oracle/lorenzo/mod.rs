@@ -152,10 +152,8 @@ impl Lorenzo {
             }
             block.len()
         };
-        if self.is_dense
-            && let Some(contents) = huff::encode(&huff::ordered(&best.r, shape, mask.is_some()))
-        {
-            consider(with_header(HUFF, contents));
+        if self.is_dense {
+            consider(with_header(HUFF, huff::encode(&huff::ordered(&best.r, shape, mask.is_some()))));
         }
         let mut n_bytes = consider(with_header(SPLIT, split::encode(&best.r, w)));
         if let Some(contents) = sparse::encode(&best.r) {

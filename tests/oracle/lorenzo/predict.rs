@@ -29,6 +29,7 @@ pub struct Block {
     pub shape: [usize; 3],
     pub w: u32,
     pub rows: Rows,
+    pub is_dense: bool,
     pub rule: Rule,
 }
 
@@ -71,21 +72,21 @@ impl Block {
         samples[4]
     }
 
-    /// The number that predicts number `i` along an axis, with these orders.
-    fn predecessor(&self, i: usize, axis: usize, orders: Orders) -> Option<usize> {
+    /// The number that pass k subtracts from number `i` along an axis, with these orders.
+    fn predecessor(&self, i: usize, axis: usize, k: u8, orders: Orders) -> Option<usize> {
         let [sz, sy, sx] = self.shape;
         let shape = if orders[0] == 0 { [1, sz * sy, sx] } else { self.shape };
         let distance = [shape[1] * sx, sx, 1][axis];
-        let is_first = (i / distance).is_multiple_of(shape[axis]);
-        if is_first { None } else { Some(i - distance) }
+        let place = i / distance % shape[axis];
+        if place <= k.into() { None } else { Some(i - distance) }
     }
 
     /// Computes the residuals r_i.
     pub fn predict(&self, orders: Orders, base: i64) -> Vec<u64> {
         let mut d: Vec<i64> = self.v.iter().map(|v| wrap(v.wrapping_sub(base), self.w)).collect();
         for axis in 0..3 {
-            for _ in 0..orders[axis] {
-                let before = |i: usize| self.predecessor(i, axis, orders).map_or(0, |i| d[i]);
+            for k in 0..orders[axis] {
+                let before = |i: usize| self.predecessor(i, axis, k, orders).map_or(0, |i| d[i]);
                 d = (0..d.len()).map(|i| wrap(d[i].wrapping_sub(before(i)), self.w)).collect();
             }
         }
@@ -105,16 +106,20 @@ impl Block {
         let Some(axis) = (0..3).find(|&axis| passes[axis] > 0) else { return self.v[i].wrapping_sub(base) };
         let mut fewer = passes;
         fewer[axis] -= 1;
+        let fewer_passes = fewer[axis];
         let fewer = |i: usize| self.difference(i, orders, fewer, base);
-        let before = self.predecessor(i, axis, orders).map_or(0, fewer);
+        let before = self.predecessor(i, axis, fewer_passes, orders).map_or(0, fewer);
         fewer(i).wrapping_sub(before)
     }
 
     /// True if the number `i` counts in costs.
     fn counts(&self, i: usize) -> bool {
         let row = self.row();
-        let is_all = self.rows == Rows::All || self.v.len().div_ceil(row) < 34;
-        (is_all || i / row % self.rule.one_of == 8) && !self.is_masked(i)
+        let n_rows = self.v.len().div_ceil(row);
+        let is_all = self.rows == Rows::All || n_rows < 34;
+        let one_of = if self.is_dense { self.rule.one_of.min(n_rows / 15) } else { self.rule.one_of };
+        let is_sampled = || i / row >= 8 && (i / row - 8).is_multiple_of(one_of);
+        (is_all || is_sampled()) && !self.is_masked(i)
     }
 
     fn row(&self) -> usize {
@@ -197,7 +202,8 @@ fn choose(
 ) -> Predicted {
     let &Mapped { map, parameter, ref v, ref tails } = mapped;
     let is_masked = mask.map(|mask| mask.is_masked.clone());
-    let mut block = Block { v: v.clone(), tails: tails.clone(), is_masked, shape, w, rows, rule: LORENZO };
+    let mut block =
+        Block { v: v.clone(), tails: tails.clone(), is_masked, shape, w, rows, is_dense, rule: LORENZO };
     let (cost, orders) = block.choose(is_dense);
     let mut cost = cost + block.tail_cost();
     if map == CUT && !is_dense {

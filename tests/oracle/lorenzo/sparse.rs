@@ -21,7 +21,7 @@ pub fn encode(numbers: &[u64]) -> Option<Vec<u8>> {
     Some([&(c as u16).to_le_bytes()[..], &[w as u8, g as u8], &contents].concat())
 }
 
-/// g, and the three strings of the list form.
+/// g, and the string of the list form.
 fn list(numbers: &[u64], w: u32) -> (u32, Vec<u8>) {
     let mut zeros_before = vec![];
     let mut zeros = 0;
@@ -35,9 +35,11 @@ fn list(numbers: &[u64], w: u32) -> (u32, Vec<u8>) {
     }
     let g = zeros_before.iter().map(|&zeros| bit_length(zeros)).max().unwrap_or(0).max(1);
     let others = || numbers.iter().copied().filter(|&r| r != 0);
-    let mut rest = BitString::default();
-    others().for_each(|r| rest.push(r, bit_length(r) - 1));
     let length_bits = bit_length(u64::from(w).saturating_sub(1));
-    let lengths = string_of(others().map(|r| u64::from(bit_length(r)) - 1), length_bits);
-    (g, [string_of(zeros_before, g), lengths, rest.into_bytes()].concat())
+    let mut string = BitString::default();
+    zeros_before.iter().for_each(|&zeros| string.push(bit_length(zeros).into(), bit_length(g.into())));
+    others().for_each(|r| string.push(u64::from(bit_length(r)) - 1, length_bits));
+    zeros_before.iter().for_each(|&zeros| string.push(zeros, bit_length(zeros).saturating_sub(1)));
+    others().for_each(|r| string.push(r, bit_length(r) - 1));
+    (g, string.into_bytes())
 }

@@ -10,7 +10,7 @@ use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 /// First four bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"GRDZ";
 /// Version of the frame. Those before it were never published.
-pub const FORMAT_VERSION: u8 = 7;
+pub const FORMAT_VERSION: u8 = 8;
 /// Bytes before the extents.
 const FIXED_BYTES: usize = 40;
 /// Header lengths are multiples of this.

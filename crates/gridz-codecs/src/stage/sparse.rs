@@ -1,8 +1,8 @@
 //! Sparse numbers: the positions and bits of the few nonzero numbers of a block.
 //!
 //! There are two forms, and the shorter one is written. A list has the number of zeros before each
-//! nonzero number, its bit length, and its bits. A bitmap marks the nonzero numbers, which all have
-//! the same number of bits.
+//! nonzero number and the number itself, both as a bit length and the bits below the highest one. A
+//! bitmap marks the nonzero numbers, which all have the same number of bits.
 
 use crate::error::{Error, Result};
 use crate::stage::bitmap::Bitmap;
@@ -10,7 +10,7 @@ use crate::stage::bits::{Writer, peek, string_bytes, window};
 use crate::stage::rows::{LANES, first_lanes, outlined};
 use crate::stage::word::Word;
 
-/// Bytes of the header: the count of nonzero numbers, their bits, and the bits of a gap.
+/// Bytes of the header: the count of nonzero numbers, their bits, and the bits of the longest gap.
 const HEADER: usize = 4;
 /// Maximum number of numbers in a list.
 const MAX_LISTED: usize = 256;
@@ -22,7 +22,7 @@ pub struct Coding {
     bitmap: Bitmap,
     count: usize,
     width: u32,
-    /// Bits of the number of zeros before each; 0 if there is a bitmap instead.
+    /// Bits of the most zeros before a number, at least 1; 0 if there is a bitmap instead.
     gap_bits: u32,
     /// Bytes after the header.
     n_bytes: usize,
@@ -43,12 +43,12 @@ impl Coding {
     fn try_list<W: Word>(&mut self, numbers: &[W]) {
         let (mut longest, mut next, mut low_bits) = (0, 0, 0);
         for i in self.bitmap.marked() {
+            low_bits += numbers[i as usize].bit_length() - 1 + (i - next).bit_length().saturating_sub(1);
             (longest, next) = (longest.max(i - next), i + 1);
-            low_bits += numbers[i as usize].bit_length() - 1;
         }
         let gap_bits = longest.bit_length().max(1);
-        let fields = string_bytes(self.count, gap_bits) + string_bytes(self.count, length_bits(self.width));
-        let n_bytes = fields + string_bytes(1, low_bits);
+        let fields = self.count as u32 * (gap_bits.bit_length() + length_bits(self.width));
+        let n_bytes = string_bytes(1, fields + low_bits);
         if n_bytes < self.n_bytes {
             (self.gap_bits, self.n_bytes) = (gap_bits, n_bytes);
         }
@@ -72,19 +72,19 @@ impl Coding {
             write_string(string, marked().map(|number| (number, self.width)));
             return;
         }
-        let mut next = 0;
-        let gaps = self.bitmap.marked().map(|i| {
-            let gap = i - next;
-            next = i + 1;
-            (gap.into(), self.gap_bits)
-        });
-        let (string, rest) = rest.split_at_mut(string_bytes(self.count, self.gap_bits));
-        write_string(string, gaps);
-        let low_bits = |number: u64| number.bit_length() - 1;
+        let gaps = || {
+            let mut next = 0;
+            self.bitmap.marked().map(move |i| {
+                let gap = i - next;
+                next = i + 1;
+                u64::from(gap)
+            })
+        };
+        let low_bits = |number: u64| number.bit_length().saturating_sub(1);
+        let low = |number: u64| (number & u64::low_mask(low_bits(number)), low_bits(number));
+        let gap_lengths = gaps().map(|gap| (gap.bit_length().into(), self.gap_bits.bit_length()));
         let lengths = marked().map(|number| (low_bits(number).into(), length_bits(self.width)));
-        let (string, rest) = rest.split_at_mut(string_bytes(self.count, length_bits(self.width)));
-        write_string(string, lengths);
-        write_string(rest, marked().map(|number| (number & u64::low_mask(low_bits(number)), low_bits(number))));
+        write_string(rest, gap_lengths.chain(lengths).chain(gaps().map(low)).chain(marked().map(low)));
     }
 }
 
@@ -165,21 +165,34 @@ fn read_marked<W: Word>(bytes: &[u8], numbers: &mut [W], count: usize, width: u3
 
 /// Returns `None` if the list leads beyond the last number, or the bytes end too early.
 fn read_listed<W: Word>(bytes: &[u8], numbers: &mut [W], count: usize, width: u32, gap_bits: u32) -> Option<usize> {
-    let length_bits = length_bits(width);
-    let (gaps, rest) = bytes.split_at_checked(string_bytes(count, gap_bits))?;
-    let (lengths, strings) = rest.split_at_checked(string_bytes(count, length_bits))?;
-    let field = |string: &[u8], k: usize, n_bits: u32| peek(string, k * n_bits as usize) & u64::low_mask(n_bits);
-    let (mut next, mut at) = (0, 0);
+    let field_bits = [gap_bits.bit_length(), length_bits(width)].map(|n_bits| n_bits as usize);
+    let take = |at: usize, n_bits: u32| peek(bytes, at) & u64::low_mask(n_bits);
+    // Bits of a gap, and those of a number below the highest one.
+    let gap_length = |k: usize| take(k * field_bits[0], field_bits[0] as u32) as u32;
+    let lengths = count * field_bits[0];
+    let low_bits = |k: usize| take(lengths + k * field_bits[1], field_bits[1] as u32) as u32;
+    let mut gap_at = lengths + count * field_bits[1];
+    let mut at = gap_at;
     for k in 0..count {
-        let number = numbers.get_mut(next + field(gaps, k, gap_bits) as usize..)?;
-        next = next + 1 + field(gaps, k, gap_bits) as usize;
-        let low_bits = field(lengths, k, length_bits) as u32;
-        let low = peek(strings, at) & u64::low_mask(low_bits);
-        *number.first_mut()? = W::from_u64(1 << low_bits | low);
-        at += low_bits as usize;
+        if gap_length(k) > gap_bits {
+            return None;
+        }
+        at += gap_length(k).saturating_sub(1) as usize;
     }
-    let n_strings = at.div_ceil(8);
-    (n_strings <= strings.len()).then_some(bytes.len() - strings.len() + n_strings)
+    let mut next = 0;
+    for k in 0..count {
+        let gap = match gap_length(k) {
+            0 => 0,
+            n_bits => 1 << (n_bits - 1) | take(gap_at, n_bits - 1),
+        };
+        gap_at += gap_length(k).saturating_sub(1) as usize;
+        let number = numbers.get_mut(next + gap as usize)?;
+        next = next + 1 + gap as usize;
+        *number = W::from_u64(1 << low_bits(k) | take(at, low_bits(k)));
+        at += low_bits(k) as usize;
+    }
+    let n_bytes = at.div_ceil(8);
+    (n_bytes <= bytes.len()).then_some(n_bytes)
 }
 
 #[cfg(test)]
@@ -225,7 +238,8 @@ mod tests {
         assert_eq!(round_trip(&[0u32; 4096]), 4);
         let mut numbers = [0u32; 4096];
         (numbers[1000], numbers[1001]) = (3, 700);
-        assert_eq!(round_trip(&numbers), 4 + 3 + 1 + 2, "two gaps of ten bits, lengths of four, one and nine bits");
+        // Two lengths of gaps and two of numbers, of four bits; then nine, one and nine bits.
+        assert_eq!(round_trip(&numbers), 4 + 2 + 3);
         numbers[1000..1004].fill(3);
         numbers[1100..1164].fill(3);
         assert_eq!(round_trip(&numbers), 4 + 16 + 2 + 10 + 68 / 4, "marks");
@@ -244,10 +258,14 @@ mod tests {
 
     #[test]
     fn lists_that_lead_too_far_are_errors() {
-        for (gap, is_sound) in [(0, true), (4, true), (5, false), (15, false)] {
-            assert_eq!(read(&[1, 0, 1, 4, gap, 1], &mut [0u32; 5]).is_ok(), is_sound, "{gap}");
+        // A length of three bits, and the bits below the highest one.
+        for (length, low, is_sound) in [(0, 0, true), (3, 0, true), (3, 1, false), (4, 7, false)] {
+            let string = length | low << 3;
+            assert_eq!(read(&[1, 0, 1, 4, string, 1], &mut [0u32; 5]).is_ok(), is_sound, "{length} {low}");
         }
-        assert!(read(&[2, 0, 1, 4, 4, 3], &mut [0u32; 5]).is_err(), "the second is the sixth");
+        assert!(read(&[1, 0, 1, 4, 5, 0], &mut [0u32; 50]).is_err(), "a length above four");
+        assert!(read(&[2, 0, 1, 4, 3, 0], &mut [0u32; 6]).is_ok());
+        assert!(read(&[2, 0, 1, 4, 3, 0], &mut [0u32; 5]).is_err(), "the second is the sixth");
         let mut many = [0xff; 200];
         (many[1], many[2], many[3]) = (1, 1, 1);
         many[4..].fill(0);

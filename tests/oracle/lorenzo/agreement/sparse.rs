@@ -11,13 +11,7 @@ fn payloads_of_jumps_are_the_defined_ones() {
     let extents: [&[u64]; 8] =
         [&[60], &[1060], &[9000], &[3000, 4], &[1100, 8], &[2000, 3], &[100, 90], &[18, 20, 22]];
     let seen = agree_on_all(data::jumps::bytes, dtypes(), &extents, 1200);
-    for what in [
-        "coder 4 map 0, list",
-        "coder 4 map 0, marks",
-        "coder 4 map 1, list",
-        "coder 4 map 1, marks",
-        "coder 4 map 3, list",
-    ] {
+    for what in ["coder 4 map 0, list", "coder 4 map 0, marks", "coder 4 map 1, list", "coder 4 map 3, list"] {
         assert!(seen.contains_key(what), "no block is {what}: {seen:#?}");
     }
 }

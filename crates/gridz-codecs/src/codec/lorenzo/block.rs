@@ -13,7 +13,7 @@ use crate::stage::blocks::source::{self, BlockWords, Source, SourcePrefetcher};
 use crate::stage::blocks::target::{Buffered, Direct, Line, Shifted, Target};
 use crate::stage::element::Element;
 use crate::stage::pack;
-use crate::stage::predict::{self, Each};
+use crate::stage::predict::{self, Each, SampledRows, Start};
 use crate::stage::rows::{CACHE_LINE, LANES, Simd};
 use crate::stage::samples::{FEW, Samples};
 use crate::stage::sparse;
@@ -196,7 +196,8 @@ fn choose<'a, W: Word, S: Simd<W>>(
             v,
             shape,
             middle: Samples::middle::<FEW>(&v[..n], other_base),
-            in_full: false,
+            start: Start::Rising,
+            rows: if is_dense { SampledRows::Enough } else { SampledRows::EveryNth },
             masked,
         };
         let mut prediction = predict::choose::<_, _, Each>(s, &candidate, is_dense);
@@ -224,7 +225,7 @@ fn choose<'a, W: Word, S: Simd<W>>(
         let middle = Samples::middle::<FEW>(&numbers[..n], base);
         best = predict::choose::<_, _, Each>(
             s,
-            &predict::Numbers { v: numbers, shape, middle, in_full: true, masked },
+            &predict::Numbers { v: numbers, shape, middle, start: Start::Rising, rows: SampledRows::All, masked },
             true,
         );
     }
@@ -245,7 +246,7 @@ fn differences<'a, W: Word, S: Simd<W>>(
         chosen;
     let (numbers, n_coded) = match masked {
         None => {
-            let numbers = predict::apply(s, numbers, spare, other, shape, orders, base, ahead);
+            let numbers = predict::apply(s, numbers, spare, other, shape, (orders, Start::Rising), base, ahead);
             (numbers, shape[0] * shape[1] * shape[2])
         }
         Some(masked) => {
@@ -454,15 +455,15 @@ pub fn decode<W: Word, S: Simd<W>>(
                     (numbers, other) = (other, numbers);
                 }
                 let left = if !predict::is_in_rows(shape, orders, other.len()) {
-                    predict::undo(s, numbers, shape, orders, base);
+                    predict::undo(s, numbers, shape, (orders, Start::Rising), base);
                     Some((numbers, map, unit))
                 } else if is_direct {
                     let mut sink = Direct { target, shape, finish: Shifted(unit) };
-                    predict::undo_rows(s, numbers, other, shape, orders, base, &mut sink);
+                    predict::undo_rows(s, numbers, other, shape, (orders, Start::Rising), base, &mut sink);
                     None
                 } else {
                     let mut sink = Buffered { words, shape };
-                    predict::undo_rows(s, numbers, other, shape, orders, base, &mut sink);
+                    predict::undo_rows(s, numbers, other, shape, (orders, Start::Rising), base, &mut sink);
                     Some((words, map, unit))
                 };
                 (n_bytes, left)

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::stage::bitmap::Bitmap;
 use crate::stage::blocks::target::{Line, Shifted};
 use crate::stage::pack;
-use crate::stage::predict::{ANY, LineSums, Orders};
+use crate::stage::predict::{ANY, LineSums, Orders, Start};
 use crate::stage::rows::{LANES, Prefetcher, outlined};
 
 outlined! {
@@ -99,9 +99,9 @@ outlined! {
             unreachable!("rows are completed in memory");
         }
         if orders[2] == 1 {
-            pack::read_rows(s, bytes, n, scratch, &mut LineSums::<_, _, 1>::new(s, orders, base, line))
+            pack::read_rows(s, bytes, n, scratch, &mut LineSums::<_, _, 1>::new(s, (orders, Start::Rising), base, line))
         } else {
-            pack::read_rows(s, bytes, n, scratch, &mut LineSums::<_, _, ANY>::new(s, orders, base, line))
+            pack::read_rows(s, bytes, n, scratch, &mut LineSums::<_, _, ANY>::new(s, (orders, Start::Rising), base, line))
         }
     }
 

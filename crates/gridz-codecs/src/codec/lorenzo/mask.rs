@@ -2,7 +2,7 @@
 //! are omitted.
 
 use crate::codec::lorenzo::layout::UNIT;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::stage::bitmap::Bitmap;
 use crate::stage::blocks::source::BlockWords;
 use crate::stage::rows::{LANES, Simd, first_lanes, outlined};
@@ -13,6 +13,15 @@ use crate::stage::word::Word;
 const LEAST_ELEMENTS: usize = 64;
 /// At least this many samples must have the masked word.
 const LEAST_SAMPLES: u32 = 3;
+/// Masks are padded to this. The header of a block is a multiple of it.
+const ALIGNMENT: usize = 8;
+/// The bit of the bitmap's bytes that says that the bitmap is coded.
+const CODED: u16 = 0x8000;
+
+/// Bytes of the word, the number of masked elements, and the bytes of the bitmap.
+const fn header_bytes<W: Word>() -> usize {
+    W::BYTES + 4
+}
 
 /// The masked elements of a block.
 pub struct Mask<W> {
@@ -31,21 +40,19 @@ pub struct Mask<W> {
 impl<W: Word> Mask<W> {
     /// Bytes of the mask, with its padding.
     pub fn n_bytes(&self) -> usize {
-        UNIT + self.bitmap_bytes.next_multiple_of(UNIT)
+        (header_bytes::<W>() + self.bitmap_bytes).next_multiple_of(ALIGNMENT)
     }
 
     /// Writes the mask to `out`, which has exactly [`Mask::n_bytes`].
     pub fn write(&self, out: &mut [u8]) {
         out.fill(0);
-        self.word.write(out);
-        out[8..10].copy_from_slice(&(self.n_masked as u16).to_le_bytes());
-        out[10..12].copy_from_slice(&(self.bitmap_bytes as u16).to_le_bytes());
-        let (header, bitmap) = out.split_at_mut(UNIT);
+        let (header, bitmap) = out.split_at_mut(header_bytes::<W>());
+        let coded = if self.coded.is_some() { CODED } else { 0 };
+        self.word.write(header);
+        header[W::BYTES..][..2].copy_from_slice(&(self.n_masked as u16).to_le_bytes());
+        header[W::BYTES + 2..].copy_from_slice(&(self.bitmap_bytes as u16 | coded).to_le_bytes());
         match &self.coded {
-            Some(changes) => {
-                header[12] = 1;
-                changes.write(&mut bitmap[..self.bitmap_bytes]);
-            }
+            Some(changes) => changes.write(&mut bitmap[..self.bitmap_bytes]),
             None => {
                 for (out, word) in bitmap.chunks_exact_mut(4).zip(self.bitmap.words()) {
                     out.copy_from_slice(&word.to_le_bytes());
@@ -57,27 +64,23 @@ impl<W: Word> Mask<W> {
     /// Returns the word, the bitmap and the bytes of a mask at the start of `bytes`.
     ///
     /// # Errors
-    /// `Corrupt`, or `UnsupportedFormat` for a mask that only a later version can have written.
+    /// `Corrupt`.
     pub fn read(bytes: &[u8], shape: [usize; 3]) -> Result<(W, Bitmap, usize)> {
         let damage = || Error::corrupt("a lorenzo block is damaged: its mask does not match its header");
         let n: usize = shape.iter().product();
-        let (header, rest) = bytes.split_first_chunk::<UNIT>().ok_or_else(damage)?;
-        let pair = |k: usize| usize::from(u16::from_le_bytes([header[k], header[k + 1]]));
-        let (n_masked, bitmap_bytes) = (pair(8), pair(10));
-        if header[12] > 1 || header[13..].iter().chain(&header[W::BYTES..8]).any(|&byte| byte != 0) {
-            let text = "the mask of a lorenzo block is of an unknown kind; a newer gridz may read this data";
-            return Err(Error::new(ErrorKind::UnsupportedFormat, text));
-        }
+        let (header, rest) = bytes.split_at_checked(header_bytes::<W>()).ok_or_else(damage)?;
+        let pair = |k: usize| u16::from_le_bytes([header[k], header[k + 1]]);
+        let (n_masked, size) = (usize::from(pair(W::BYTES)), pair(W::BYTES + 2));
+        let (is_coded, bitmap_bytes) = (size & CODED != 0, usize::from(size & !CODED));
         let coded = rest.get(..bitmap_bytes).ok_or_else(damage)?;
-        let (mut bitmap, n_bytes) =
-            if header[12] == 1 { Bitmap::read(coded, n)? } else { Bitmap::read_plain(coded, n)? };
-        if header[12] == 1 && shape[0] * shape[1] > 1 {
+        let (mut bitmap, n_bytes) = if is_coded { Bitmap::read(coded, n)? } else { Bitmap::read_plain(coded, n)? };
+        if is_coded && shape[0] * shape[1] > 1 {
             bitmap.undo_changes(shape[2]);
         }
         if n_bytes != bitmap_bytes || n_masked == 0 || n_masked >= n || bitmap.count() != n_masked {
             return Err(damage());
         }
-        Ok((W::read(header), bitmap, UNIT + bitmap_bytes.next_multiple_of(UNIT)))
+        Ok((W::read(header), bitmap, (header_bytes::<W>() + bitmap_bytes).next_multiple_of(ALIGNMENT)))
     }
 }
 
@@ -106,7 +109,9 @@ outlined! {
         let (coded, bitmap_bytes) =
             if coded_bytes <= plain_bytes { (Some(changes), coded_bytes) } else { (None, plain_bytes) };
         let mask = Mask { word: word.wrapping_add(first), bitmap, coded, bitmap_bytes, n_masked };
-        (8 * mask.n_bytes() <= n_masked * element_bytes).then_some(mask)
+        // With a mask, orders are lower, so small savings are none.
+        let cost = UNIT + bitmap_bytes.next_multiple_of(UNIT);
+        (8 * cost <= n_masked * element_bytes).then_some(mask)
     }
 
     /// Replaces each masked word by the previous unmasked word or, at the start, by the first

@@ -19,7 +19,7 @@ use crate::stage::blocks::target::{Buffered, Direct, Line, Target};
 use crate::stage::element::Element;
 use crate::stage::exceptions::{ALIGNMENT, Bitmap, FillMask, Outliers, outlier_bytes, place, write_outliers};
 use crate::stage::missing::MissingWords;
-use crate::stage::predict::{self, MAX_ORDER, Orders};
+use crate::stage::predict::{self, MAX_ORDER, Orders, SampledRows, Start};
 use crate::stage::quantize::{Coded, Quantizer};
 use crate::stage::rows::{CACHE_LINE, LANES, Simd, first_lanes, outlined};
 use crate::stage::word::Word;
@@ -291,11 +291,18 @@ pub fn encode<W: Word, S: Simd<W>, P: Packing<W>>(
     if kind == 0 && loops::is_zero(s, v, n) {
         return constant(coding.value(first), unit, out);
     }
-    let numbers = predict::Numbers { v, shape, middle: P::middle(&v[..n], first), in_full: false, masked: None };
+    let numbers = predict::Numbers {
+        v,
+        shape,
+        middle: P::middle(&v[..n], first),
+        start: Start::Zeros,
+        rows: SampledRows::EveryNth,
+        masked: None,
+    };
     let predict::Prediction { orders, base, .. } = predict::choose::<_, _, P::Cost>(s, &numbers, P::SEARCHES);
     // Half of the next block is prefetched now, the rest while the numbers are packed.
     let ahead = |half: usize| SourcePrefetcher::new(source, shape, element, half * W::BYTES / 4);
-    let r = predict::apply(s, v, spare, other, shape, orders, base, &mut ahead(0));
+    let r = predict::apply(s, v, spare, other, shape, (orders, Start::Zeros), base, &mut ahead(0));
     r[n..n + LANES].fill(W::default());
     let packed_bytes = packing.choose(s, r, shape);
     let exceptions_bytes = if kind == WORDS { 0 } else { exceptions.n_bytes(element) };
@@ -445,21 +452,21 @@ pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
     is_whole(loops::unpack(s, packing, table, rest, shape, numbers)?)?;
     let words = if !predict::is_in_rows(shape, orders, other.len()) {
         numbers[n..n + LANES].fill(W::default());
-        predict::undo(s, numbers, shape, orders, base);
+        predict::undo(s, numbers, shape, (orders, Start::Zeros), base);
         numbers
     } else if is_direct {
         let mut sink = Direct { target, shape, finish: Values(uniform) };
-        predict::undo_rows(s, numbers, other, shape, orders, base, &mut sink);
+        predict::undo_rows(s, numbers, other, shape, (orders, Start::Zeros), base, &mut sink);
         put_outliers(&outliers, element, shape, target);
         return Ok(());
     } else if let (Some(relative), true) = (relative, is_whole_words) {
         let mut sink = Direct { target, shape, finish: RelativeValues(relative) };
-        predict::undo_rows(s, numbers, other, shape, orders, base, &mut sink);
+        predict::undo_rows(s, numbers, other, shape, (orders, Start::Zeros), base, &mut sink);
         put_outliers(&outliers, element, shape, target);
         return Ok(());
     } else {
         let mut sink = Buffered { words: &mut *words, shape };
-        predict::undo_rows(s, numbers, other, shape, orders, base, &mut sink);
+        predict::undo_rows(s, numbers, other, shape, (orders, Start::Zeros), base, &mut sink);
         words
     };
     if let Some(quantizer) = &quantizer {

@@ -4,7 +4,7 @@ use crate::codec::quant::packing::Packing;
 use crate::error::Result;
 use crate::stage::blocks::target::{Finish, Line};
 use crate::stage::exceptions::Bitmap;
-use crate::stage::predict::{ANY, LineSums, Orders};
+use crate::stage::predict::{ANY, LineSums, Orders, Start};
 use crate::stage::quantize::{Relative, Uniform, lanes_of};
 use crate::stage::rows::{LANES, Simd, Stored, first_lanes, outlined};
 use crate::stage::word::Word;
@@ -96,9 +96,9 @@ outlined! {
         }
         // An entropy code takes longer than the sums, whatever their order.
         if orders[2] == 1 && !P::IS_ENTROPY {
-            packing.unpack(s, table, bytes, shape, &mut LineSums::<_, _, 1>::new(s, orders, base, line))
+            packing.unpack(s, table, bytes, shape, &mut LineSums::<_, _, 1>::new(s, (orders, Start::Zeros), base, line))
         } else {
-            packing.unpack(s, table, bytes, shape, &mut LineSums::<_, _, ANY>::new(s, orders, base, line))
+            packing.unpack(s, table, bytes, shape, &mut LineSums::<_, _, ANY>::new(s, (orders, Start::Zeros), base, line))
         }
     }
 

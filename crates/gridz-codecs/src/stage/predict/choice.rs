@@ -2,7 +2,7 @@
 
 use crate::stage::bitmap::Bitmap;
 use crate::stage::predict::cost::{Cost, Each, cost, first_costs};
-use crate::stage::predict::{MAX_ORDER, Orders, Prediction};
+use crate::stage::predict::{MAX_ORDER, Orders, Prediction, Start};
 use crate::stage::rows::{LANES, Simd, first_lanes, outlined};
 use crate::stage::word::Word;
 
@@ -10,6 +10,18 @@ use crate::stage::word::Word;
 const SAMPLED: usize = 8;
 /// All rows are examined if there are fewer than this.
 const SAMPLE_FROM: usize = 34;
+/// About how many rows of a smaller block are sampled with [`SampledRows::Enough`].
+const ENOUGH: usize = 15;
+
+/// The rows whose costs are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SampledRows {
+    /// One in [`Cost::SAMPLE_EVERY`].
+    EveryNth,
+    /// As many in smaller blocks.
+    Enough,
+    All,
+}
 
 /// Orders up to 1 that may be good for a block.
 pub(super) const FIRST: [Orders; 8] =
@@ -23,8 +35,10 @@ pub struct Numbers<'a, W> {
     pub shape: [usize; 3],
     /// Subtracted from numbers that are coded without differences.
     pub middle: W,
-    /// Whether all rows are examined, however many there are.
-    pub in_full: bool,
+    /// How differences of an order above 1 begin.
+    pub start: Start,
+    /// The rows that are examined, if there are [`SAMPLE_FROM`] or more.
+    pub rows: SampledRows,
     /// Numbers that do not count because their differences will be zero. Then no order is above 1.
     pub masked: Option<&'a Bitmap>,
 }
@@ -33,7 +47,12 @@ impl<W: Word> Numbers<'_, W> {
     /// The first of `n_rows` rows that is sampled, and the step to the next.
     #[inline(always)]
     pub(super) fn sample<C: Cost<W>>(&self, n_rows: usize) -> (usize, usize) {
-        if self.in_full || n_rows < SAMPLE_FROM { (0, 1) } else { (SAMPLED, C::SAMPLE_EVERY) }
+        match self.rows {
+            _ if n_rows < SAMPLE_FROM => (0, 1),
+            SampledRows::All => (0, 1),
+            SampledRows::EveryNth => (SAMPLED, C::SAMPLE_EVERY),
+            SampledRows::Enough => (SAMPLED, C::SAMPLE_EVERY.min(n_rows / ENOUGH)),
+        }
     }
 
     /// Whether orders are 0 on all axes of extent 1.
@@ -170,7 +189,14 @@ mod tests {
         let choose = |v: Vec<u64>, shape, search| {
             super::choose::<_, _, Each>(
                 PORTABLE,
-                &Numbers { v: &padded(&v), shape, middle: v[v.len() / 2], in_full: false, masked: None },
+                &Numbers {
+                    v: &padded(&v),
+                    shape,
+                    middle: v[v.len() / 2],
+                    start: Start::Rising,
+                    rows: SampledRows::EveryNth,
+                    masked: None,
+                },
                 search,
             )
         };

@@ -1,6 +1,7 @@
 //! Estimates the bits that the differences of a block would take, from some of its rows.
 
 use crate::stage::predict::choice::Numbers;
+use crate::stage::predict::differences::lane_differences;
 use crate::stage::predict::{MAX_ORDER, Orders, plane_rows};
 use crate::stage::rows::{LANES, Simd, first_lanes, outlined};
 use crate::stage::word::Word;
@@ -124,7 +125,7 @@ outlined! {
     /// Estimated bits of the sampled numbers after a prediction. The base is zero unless all orders are
     /// zero.
     pub(super) fn cost<'a, W, C: Cost<W>>(s, numbers: &'a Numbers<'a, W>, orders: Orders, base: W) -> u64 {
-        let Numbers { v, shape, .. } = *numbers;
+        let Numbers { v, shape, start: row_start, .. } = *numbers;
         let [sz, sy, sx] = shape;
         let base = s.splat(base);
         let zero = s.splat(W::default());
@@ -140,8 +141,8 @@ outlined! {
                 if run > 0 {
                     before = s.load(&v[at - LANES..]);
                 }
-                for _ in 0..orders[2] {
-                    this = s.sub(this, s.shift_in(this, before));
+                for k in 0..usize::from(orders[2]) {
+                    this = lane_differences(s, this, before, if run == 0 { row_start.of_pass(k) } else { 0 });
                     before = s.sub(before, s.shift_in(before, s.splat(W::default())));
                 }
                 let mask = numbers.counting(at, first_lanes(sx - at));
@@ -152,26 +153,29 @@ outlined! {
             return present_bits(s, units, missing);
         }
         let rows = plane_rows(shape, orders);
-        let (factors_z, factors_y) = (binomials(orders[0]), binomials(orders[1]));
         // Differences along x of the row of lanes before this one, for rows of several.
         let mut before = [zero; MAX_ORDER as usize];
         let is_short = sx <= LANES;
         let (mut number, step) = numbers.sample::<C>(sz * sy);
         while number < sz * sy {
             let (z, y) = (number / rows, number % rows);
+            // The orders of this row.
+            let order = |order: u8, i: usize| row_start.order(order, i);
+            let (oz, oy) = (order(orders[0], z), order(orders[1], y));
+            let (factors_z, factors_y) = (&BINOMIALS[oz], &BINOMIALS[oy]);
             if !is_short {
                 before = [zero; MAX_ORDER as usize];
             }
             let mut start = 0;
             while start < sx {
                 let at = number * sx + start;
-                let mut this = match orders {
-                    [2, 2, _] => Before { v, at, n: [z, y], distances: [rows * sx, sx] }.second_difference(s),
-                    [3, 3, _] => Before { v, at, n: [z, y], distances: [rows * sx, sx] }.third_difference(s),
+                let mut this = match [oz, oy] {
+                    [2, 2] => Before { v, at, n: [z, y], distances: [rows * sx, sx] }.second_difference(s),
+                    [3, 3] => Before { v, at, n: [z, y], distances: [rows * sx, sx] }.third_difference(s),
                     _ => {
                         let mut sum = s.splat(W::default());
-                        for i in 0..=usize::from(orders[0]).min(z) {
-                            for j in 0..=usize::from(orders[1]).min(y) {
+                        for i in 0..=oz.min(z) {
+                            for j in 0..=oy.min(y) {
                                 let from = s.load(&v[at - (i * rows + j) * sx..]);
                                 let factor = factors_z[i].wrapping_mul(factors_y[j]);
                                 sum = s.add(sum, s.mul_scalar(from, W::from_u64(factor as u64)));
@@ -182,12 +186,13 @@ outlined! {
                 };
                 this = s.sub(this, base);
                 if is_short {
-                    for _ in 0..orders[2] {
-                        this = s.sub(this, s.shift_in(this, zero));
+                    for k in 0..usize::from(orders[2]) {
+                        this = lane_differences(s, this, zero, row_start.of_pass(k));
                     }
                 } else {
-                    for before in &mut before[..usize::from(orders[2])] {
-                        (this, *before) = (s.sub(this, s.shift_in(this, *before)), this);
+                    for (k, before) in before[..usize::from(orders[2])].iter_mut().enumerate() {
+                        let kept = if start == 0 { row_start.of_pass(k) } else { 0 };
+                        (this, *before) = (lane_differences(s, this, *before, kept), this);
                     }
                 }
                 let mask = numbers.counting(at, first_lanes(sx - start));
@@ -267,24 +272,28 @@ impl<W: Word> Before<'_, W> {
     }
 }
 
-/// Binomial coefficients with alternating signs: the factors of an element and of those before it
-/// in a difference.
-#[inline(always)]
-fn binomials(order: u8) -> [i64; MAX_ORDER as usize + 1] {
-    let order = i64::from(order);
-    let mut factors = [1; MAX_ORDER as usize + 1];
-    for i in 1..factors.len() {
-        factors[i] = -factors[i - 1] * (order - i as i64 + 1) / i as i64;
+/// Binomial coefficients with alternating signs, for each order: the factors of an element and of
+/// those before it in a difference.
+const BINOMIALS: [[i64; MAX_ORDER as usize + 1]; MAX_ORDER as usize + 1] = {
+    let mut all = [[1; MAX_ORDER as usize + 1]; MAX_ORDER as usize + 1];
+    let mut order = 0;
+    while order < all.len() {
+        let mut i = 1;
+        while i < all.len() {
+            all[order][i] = -all[order][i - 1] * (order as i64 - i as i64 + 1) / i as i64;
+            i += 1;
+        }
+        order += 1;
     }
-    factors
-}
+    all
+};
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::predict::apply;
-    use crate::stage::predict::choice::FIRST;
-    use crate::stage::predict::tests::{noise, padded};
+    use crate::stage::predict::choice::{FIRST, SampledRows};
+    use crate::stage::predict::tests::{all_orders, noise, padded};
+    use crate::stage::predict::{Start, apply};
     use crate::stage::rows::{NoPrefetch, PORTABLE};
 
     /// Without sampling, the estimate equals the bits of the actual differences.
@@ -292,18 +301,20 @@ mod tests {
     fn rows_are_estimated_as_they_are_coded() {
         for shape in [[1, 1, 100], [1, 7, 32], [3, 4, 5], [4, 8, 32], [2, 3, 1], [1, 1, 1050], [2, 3, 100]] {
             let v = noise(shape.iter().product());
-            for orders in (0..512u16).map(|i| [i >> 6, i >> 3 & 7, i & 7].map(|order| order as u8)) {
+            for (orders, start) in all_orders() {
                 let mut r = padded(&v);
                 let base = if orders == [0; 3] { 12345 } else { 0 };
                 let mut spare = r.clone();
-                let r = apply(PORTABLE, &mut r, &mut spare, &mut [], shape, orders, base, &mut NoPrefetch);
+                let r = apply(PORTABLE, &mut r, &mut spare, &mut [], shape, (orders, start), base, &mut NoPrefetch);
                 let bits: u64 = r[..v.len()].iter().map(|r| u64::from(r.bit_length())).sum();
                 let is_run = shape[0] * shape[1] == 1;
                 if is_run && orders[..2] != [0, 0] {
                     continue;
                 }
-                let numbers = Numbers { v: &padded(&v), shape, middle: 0, in_full: false, masked: None };
-                assert_eq!(cost::<_, _, Each>(PORTABLE, &numbers, orders, base), bits, "{shape:?} {orders:?}");
+                let v = &padded(&v);
+                let numbers = Numbers { v, shape, middle: 0, start, rows: SampledRows::All, masked: None };
+                let cost = cost::<_, _, Each>(PORTABLE, &numbers, orders, base);
+                assert_eq!(cost, bits, "{shape:?} {orders:?} {start:?}");
             }
         }
     }
@@ -313,7 +324,8 @@ mod tests {
     fn first_orders_are_estimated_together() {
         for shape in [[1, 7, 32], [3, 4, 5], [4, 8, 32], [8, 16, 32], [2, 3, 1]] {
             let v = padded(&noise(shape.iter().product()));
-            let numbers = Numbers { v: &v, shape, middle: 777, in_full: false, masked: None };
+            let rows = SampledRows::EveryNth;
+            let numbers = Numbers { v: &v, shape, middle: 777, start: Start::Rising, rows, masked: None };
             let together = first_costs::<_, _, Each>(PORTABLE, &numbers);
             let byte_groups = first_costs::<_, _, GroupMaxBits>(PORTABLE, &numbers);
             for (i, orders) in FIRST.into_iter().enumerate() {

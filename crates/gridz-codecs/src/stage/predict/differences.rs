@@ -1,7 +1,7 @@
 //! Differences, which make numbers small.
 
 use crate::stage::predict::starts::Starts;
-use crate::stage::predict::{MAX_ORDER, Orders, SHORT, plane_rows, strides, work_words};
+use crate::stage::predict::{MAX_ORDER, Orders, SHORT, Start, plane_rows, strides, work_words};
 use crate::stage::rows::{LANES, Prefetcher, Simd, first_lanes, outlined};
 use crate::stage::word::Word;
 
@@ -16,20 +16,21 @@ outlined! {
         spare: &'a mut [W],
         work: &'w mut [W],
         shape: [usize; 3],
-        orders: Orders,
+        orders: (Orders, Start),
         base: W,
         ahead: &'w mut P,
     ) -> &'a mut [W] {
+        let (orders, start) = orders;
         let n: usize = shape.iter().product();
         let [oz, oy, ox] = orders;
         let is_in_rows = (SHORT..=LANES).contains(&shape[2]);
         let is_low = orders.iter().all(|&order| order <= 1);
         if is_in_rows && !is_low && work_words(shape, orders) <= work.len() {
             return if shape[2] == LANES {
-                rows_of_differences(s, v, None, work, shape, orders, ahead);
+                rows_of_differences(s, v, None, work, shape, (orders, start), ahead);
                 v
             } else {
-                rows_of_differences(s, v, Some(spare), work, shape, orders, ahead);
+                rows_of_differences(s, v, Some(spare), work, shape, (orders, start), ahead);
                 spare
             };
         }
@@ -48,19 +49,19 @@ outlined! {
             at += LANES;
         }
         let (row, plane) = strides(shape);
-        for _ in 0..oz {
-            differences(s, v, plane, n, plane);
+        for k in 0..usize::from(oz) {
+            differences(s, v, (start.of_pass(k) + 1) * plane, n, plane);
         }
         let rows = plane_rows(shape, orders) * row;
-        for _ in 0..oy {
-            let mut start = 0;
-            while start < n {
-                differences(s, v, start + row, start + rows, row);
-                start += rows;
+        for k in 0..usize::from(oy) {
+            let mut at = 0;
+            while at < n {
+                differences(s, v, at + (start.of_pass(k) + 1) * row, at + rows, row);
+                at += rows;
             }
         }
-        for _ in 0..ox {
-            neighbour_differences(s, v, n, row);
+        for k in 0..usize::from(ox) {
+            neighbour_differences(s, v, n, row, start.of_pass(k));
         }
         let mut at = 0;
         while at < n {
@@ -80,7 +81,7 @@ fn rows_of_differences<W: Word, S: Simd<W>>(
     mut spare: Option<&mut [W]>,
     work: &mut [W],
     shape: [usize; 3],
-    orders: Orders,
+    (orders, start): (Orders, Start),
     ahead: &mut impl Prefetcher,
 ) {
     let zero = s.splat(W::default());
@@ -96,18 +97,18 @@ fn rows_of_differences<W: Word, S: Simd<W>>(
         }
         let at = number * shape[2];
         let mut t = s.load(&v[at..]);
-        for level in 0..oz {
+        for k in 0..start.passes(oz, z) {
             // The same value in the plane before.
-            let work = &mut work[(level * n_rows + y) * LANES..];
-            let before = if z == 0 { zero } else { s.load(work) };
+            let work = &mut work[(k * n_rows + y) * LANES..];
+            let before = if z == start.of_pass(k) { zero } else { s.load(work) };
             s.store(t, work);
             t = s.sub(t, before);
         }
-        for above in &mut above[..oy] {
+        for above in &mut above[..start.passes(oy, y)] {
             (t, *above) = (s.sub(t, *above), t);
         }
-        for _ in 0..ox {
-            t = s.sub(t, s.shift_in(t, zero));
+        for k in 0..ox {
+            t = lane_differences(s, t, zero, start.of_pass(k));
         }
         let to = match &mut spare {
             Some(spare) => &mut **spare,
@@ -116,6 +117,17 @@ fn rows_of_differences<W: Word, S: Simd<W>>(
         s.store(s.zigzag(t), &mut to[at..]);
         number += 1;
     }
+}
+
+/// Subtracts from each lane the one before it, and `before` from the first one; the first `kept`
+/// lanes after that one are kept.
+#[inline(always)]
+pub(super) fn lane_differences<W: Word, S: Simd<W>>(s: S, row: S::Row, before: S::Row, kept: usize) -> S::Row {
+    let predecessors = s.shift_in(row, before);
+    if kept == 0 {
+        return s.sub(row, predecessors);
+    }
+    s.sub(row, s.select_or_zero(!first_lanes(kept + 1), predecessors))
 }
 
 /// [`apply`] for orders up to 1 and rows no longer than a row of lanes, in one pass. Whole rows are
@@ -212,15 +224,16 @@ fn differences<W: Word, S: Simd<W>>(s: S, v: &mut [W], start: usize, end: usize,
     }
 }
 
-/// Subtracts from every number of `n` the one before it in its row.
+/// Subtracts from every number of `n` the one before it in its row, except from the first ones up to
+/// number `first`.
 #[inline(always)]
-fn neighbour_differences<W: Word, S: Simd<W>>(s: S, v: &mut [W], n: usize, row: usize) {
+fn neighbour_differences<W: Word, S: Simd<W>>(s: S, v: &mut [W], n: usize, row: usize, first: usize) {
     let mut starts = Starts::new(row);
     let mut before = s.splat(W::default());
     let mut at = 0;
     while at < n {
         let this = s.load(&v[at..]);
-        let predecessors = s.select_or_zero(!starts.next(), s.shift_in(this, before));
+        let predecessors = s.select_or_zero(!starts.next_with(first + 1).1, s.shift_in(this, before));
         s.store(s.sub(this, predecessors), &mut v[at..]);
         before = this;
         at += LANES;

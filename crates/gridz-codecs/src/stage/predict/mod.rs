@@ -19,7 +19,7 @@ mod sums;
 
 use crate::stage::rows::LANES;
 use crate::stage::word::Word;
-pub use choice::{Measure, Numbers, choose, measure};
+pub use choice::{Measure, Numbers, SampledRows, choose, measure};
 pub use cost::{Cost, Each, GroupMaxBits};
 pub use differences::apply;
 pub use masked::apply_masked;
@@ -32,6 +32,35 @@ const SHORT: usize = 8;
 
 /// Orders along z, y and x.
 pub type Orders = [u8; 3];
+
+/// The first differences of a row, where fewer numbers are before a number than its order needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// Zeros are before the first number.
+    Zeros,
+    /// The order of number i is at most i: pass k starts with the difference of number k + 1.
+    Rising,
+}
+
+impl Start {
+    /// The number with which pass `k` of sums starts.
+    #[inline(always)]
+    fn of_pass(self, k: usize) -> usize {
+        if self == Self::Rising { k } else { 0 }
+    }
+
+    /// The order of number `i` along an axis.
+    #[inline(always)]
+    fn order(self, order: u8, i: usize) -> usize {
+        if self == Self::Rising { usize::from(order).min(i) } else { order.into() }
+    }
+
+    /// The passes of an order that affect number `i` along an axis, or start with it.
+    #[inline(always)]
+    fn passes(self, order: usize, i: usize) -> usize {
+        if order > 1 && self == Self::Rising { order.min(i + 1) } else { order }
+    }
+}
 
 /// A prediction of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +129,27 @@ pub mod tests {
         (0..n as u32).map(|i| (i ^ i << 7).wrapping_mul(0x9e37_79b9) >> (i % 13)).collect()
     }
 
+    pub fn all_orders() -> impl Iterator<Item = (Orders, Start)> {
+        let all = (0..512u16).map(|i| [i >> 6, i >> 3 & 7, i & 7].map(|order| order as u8));
+        all.flat_map(|orders| [Start::Zeros, Start::Rising].map(|start| (orders, start)))
+    }
+
+    /// The differences, one number and one pass at a time.
+    fn by_definition(v: &[u32], shape: [usize; 3], orders: Orders, start: Start) -> Vec<u32> {
+        let mut d = v.to_vec();
+        let rows = plane_rows(shape, orders);
+        let extents = [shape[0] * shape[1] / rows, rows, shape[2]];
+        for (axis, distance) in [(0, rows * shape[2]), (1, shape[2]), (2, 1)] {
+            for k in 0..usize::from(orders[axis]) {
+                let has_before = |i: usize| i / distance % extents[axis] > start.of_pass(k);
+                d = (0..d.len())
+                    .map(|i| if has_before(i) { d[i].wrapping_sub(d[i - distance]) } else { d[i] })
+                    .collect();
+            }
+        }
+        d
+    }
+
     #[test]
     fn undo_is_the_inverse() {
         for shape in [
@@ -117,21 +167,24 @@ pub mod tests {
             [50, 3, 2],
         ] {
             let v = noise(shape.iter().product());
-            for orders in (0..512u16).map(|i| [i >> 6, i >> 3 & 7, i & 7].map(|order| order as u8)) {
+            for (orders, start) in all_orders() {
                 let n = v.len();
                 let mut r = padded(&v);
                 let mut spare = padded(&noise(n));
                 let mut work = vec![0; 7 * 16 * LANES];
-                let r = apply(PORTABLE, &mut r, &mut spare, &mut work, shape, orders, 0, &mut NoPrefetch);
+                let r = apply(PORTABLE, &mut r, &mut spare, &mut work, shape, (orders, start), 0, &mut NoPrefetch);
+                let zigzag = |d: u32| d << 1 ^ (d as i32 >> 31) as u32;
+                let expected = by_definition(&v, shape, orders, start).into_iter().map(zigzag);
+                assert!(r[..n].iter().copied().eq(expected), "{shape:?} {orders:?} {start:?}");
                 let mut sums = r.to_vec();
-                undo(PORTABLE, &mut sums, shape, orders, 0);
-                assert_eq!(sums[..n], v, "{shape:?} {orders:?}");
-                let mut work = vec![0; shape[1] * LANES];
+                undo(PORTABLE, &mut sums, shape, (orders, start), 0);
+                assert_eq!(sums[..n], v, "{shape:?} {orders:?} {start:?}");
+                let mut work = vec![0; 7 * shape[1] * LANES];
                 if is_in_rows(shape, orders, work.len()) {
                     let mut out = Collected(vec![]);
-                    undo_rows(PORTABLE, r, &mut work, shape, orders, 0, &mut out);
+                    undo_rows(PORTABLE, r, &mut work, shape, (orders, start), 0, &mut out);
                     let rows: Vec<u32> = out.0.iter().flat_map(|row| &row[..shape[2]]).copied().collect();
-                    assert_eq!(rows, v, "{shape:?} {orders:?}");
+                    assert_eq!(rows, v, "{shape:?} {orders:?} {start:?}");
                 }
             }
         }
@@ -144,7 +197,7 @@ pub mod tests {
     }
 
     /// The output of [`LineSums`] for the differences of a line of numbers minus `base`.
-    fn line<const ORDER: usize>(r: &[u32], orders: Orders, base: u32) -> Vec<u32> {
+    fn line<const ORDER: usize>(r: &[u32], orders: (Orders, Start), base: u32) -> Vec<u32> {
         let mut out = Collected(vec![]);
         let mut sums = LineSums::<_, _, ORDER>::new(PORTABLE, orders, base, &mut out);
         r.as_chunks::<LANES>().0.iter().for_each(|&row| sums.take(PORTABLE, row));
@@ -155,14 +208,15 @@ pub mod tests {
     fn lines_are_summed_up_on_their_way() {
         for n in [1, 31, 32, 33, 64, 100, 1050] {
             let v = noise(n);
-            for orders in (0..512u16).map(|i| [i >> 6, i >> 3 & 7, i & 7].map(|order| order as u8)) {
+            for (orders, start) in all_orders() {
                 let mut r = padded(&v);
                 let mut spare = r.clone();
-                let r = apply(PORTABLE, &mut r, &mut spare, &mut [], [1, 1, n], orders, 0, &mut NoPrefetch);
+                let both = (orders, start);
+                let r = apply(PORTABLE, &mut r, &mut spare, &mut [], [1, 1, n], both, 0, &mut NoPrefetch);
                 let with_base = |base: u32| -> Vec<u32> { v.iter().map(|v| v.wrapping_add(base)).collect() };
-                assert_eq!(line::<ANY>(r, orders, 12345)[..n], with_base(12345), "{n} {orders:?}");
+                assert_eq!(line::<ANY>(r, both, 12345)[..n], with_base(12345), "{n} {both:?}");
                 if orders[2] == 1 {
-                    assert_eq!(line::<1>(r, orders, 77)[..n], with_base(77), "{n} {orders:?}");
+                    assert_eq!(line::<1>(r, both, 77)[..n], with_base(77), "{n} {both:?}");
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Sums, which turn differences back into numbers.
 
 use crate::stage::predict::starts::Starts;
-use crate::stage::predict::{MAX_ORDER, Orders, SHORT, plane_rows, strides, work_words};
+use crate::stage::predict::{MAX_ORDER, Orders, SHORT, Start, plane_rows, strides, work_words};
 use crate::stage::rows::{LANES, RowSink, Simd, first_lanes, outlined};
 use crate::stage::word::Word;
 
@@ -42,11 +42,11 @@ outlined! {
         r: &'a [W],
         work: &'a mut [W],
         shape: [usize; 3],
-        orders: Orders,
+        orders: (Orders, Start),
         base: W,
         sink: &'a mut K,
     ) {
-        match orders {
+        match orders.0 {
             _ if S::IS_SMALL && K::IS_DIRECT => unreachable!("rows are completed in memory"),
             [0, ..] if S::IS_SMALL || K::IS_SLOW => {
                 sum_rows::<_, _, _, 0, ANY, ANY>(s, r, work, shape, orders, base, sink)
@@ -73,7 +73,7 @@ fn sum_rows<W: Word, S: Simd<W>, K: Sink<W>, const Z: usize, const Y: usize, con
     r: &[W],
     work: &mut [W],
     shape: [usize; 3],
-    orders: Orders,
+    (orders, start): (Orders, Start),
     base: W,
     sink: &mut K,
 ) {
@@ -91,26 +91,38 @@ fn sum_rows<W: Word, S: Simd<W>, K: Sink<W>, const Z: usize, const Y: usize, con
         let mut plane = sink.plane(z);
         for y in 0..sy {
             let mut t = s.unzigzag(s.load(&r[y * sx..]));
-            for _ in 0..ox {
-                t = s.prefix_sum(t);
+            for k in (0..ox).rev() {
+                t = lane_sums(s, t, start.of_pass(k));
             }
-            for above in &mut above[..oy] {
+            // Without differences along z, all rows are one plane.
+            let row = if Z == 0 { z * sy + y } else { y };
+            for above in above[..start.passes(oy, row)].iter_mut().rev() {
                 t = s.add(t, *above);
                 *above = t;
             }
             if Z == 0 {
                 t = s.add(t, base);
             }
-            for level in 0..oz {
-                // The sums of the plane before; the last order starts with the base.
-                let work = &mut work[(level * sy + y) * LANES..];
-                let first = if level + 1 == oz { base } else { zero };
-                t = s.add(t, if z == 0 { first } else { s.load(work) });
+            for k in (0..start.passes(oz, z)).rev() {
+                // The sums of the plane before; pass 0 starts with the base.
+                let work = &mut work[(k * sy + y) * LANES..];
+                let first = if k == 0 { base } else { zero };
+                t = s.add(t, if z == start.of_pass(k) { first } else { s.load(work) });
                 s.store(t, work);
             }
             plane.put(s, y, t);
         }
     }
+}
+
+/// Adds to each lane those before it, from lane `first` on; lanes before it are kept.
+#[inline(always)]
+fn lane_sums<W: Word, S: Simd<W>>(s: S, row: S::Row, first: usize) -> S::Row {
+    if first == 0 {
+        return s.prefix_sum(row);
+    }
+    let kept = first_lanes(first);
+    s.select(kept, row, s.prefix_sum(s.select_or_zero(!kept, row)))
 }
 
 /// Stands for an order that is only known from a block's header.
@@ -120,6 +132,8 @@ pub const ANY: usize = MAX_ORDER as usize;
 /// them on. `ORDER` is the order along x or [`ANY`].
 pub struct LineSums<'a, R, T, const ORDER: usize> {
     order: usize,
+    /// How the next row of lanes starts.
+    start: Start,
     /// The last sum of every order in all lanes.
     before: [R; ORDER],
     base: R,
@@ -130,9 +144,14 @@ impl<'a, R: Copy, T, const ORDER: usize> LineSums<'a, R, T, ORDER> {
     /// Starts a row. Orders along the other axes change nothing, because nothing is before the row
     /// there.
     #[inline(always)]
-    pub fn new<W: Word, S: Simd<W, Row = R>>(s: S, [.., order]: Orders, base: W, to: &'a mut T) -> Self {
+    pub fn new<W: Word, S: Simd<W, Row = R>>(
+        s: S,
+        ([.., order], start): (Orders, Start),
+        base: W,
+        to: &'a mut T,
+    ) -> Self {
         let order = if ORDER == ANY { usize::from(order) } else { ORDER };
-        Self { order, before: [s.splat(W::default()); ORDER], base: s.splat(base), to }
+        Self { order, start, before: [s.splat(W::default()); ORDER], base: s.splat(base), to }
     }
 }
 
@@ -141,10 +160,12 @@ impl<W: Word, S: Simd<W>, T: RowSink<W, S>, const ORDER: usize> RowSink<W, S> fo
     fn take(&mut self, s: S, row: S::Row) {
         let order = if ORDER == ANY { self.order } else { ORDER };
         let mut t = s.unzigzag(row);
-        for before in &mut self.before[..order] {
-            t = s.add(s.prefix_sum(t), *before);
+        for (k, before) in self.before[..order].iter_mut().enumerate().rev() {
+            t = s.add(lane_sums(s, t, self.start.of_pass(k)), *before);
             *before = s.last(t);
         }
+        // All passes affect the lanes of further rows.
+        self.start = Start::Zeros;
         self.to.take(s, s.add(t, self.base));
     }
 }
@@ -152,24 +173,27 @@ impl<W: Word, S: Simd<W>, T: RowSink<W, S>, const ORDER: usize> RowSink<W, S> fo
 outlined! {
     /// The inverse of [`apply`](super::apply) for any block, in place in `r`, which has room for one
     /// more row.
-    pub fn undo<'a, W>(s, r: &'a mut [W], shape: [usize; 3], orders: Orders, base: W) {
+    pub fn undo<'a, W>(s, r: &'a mut [W], shape: [usize; 3], orders: (Orders, Start), base: W) {
+        let (orders, start) = orders;
         let n: usize = shape.iter().product();
         let (row, plane) = strides(shape);
         let [oz, oy, ox] = orders;
         unzigzag(s, r, n);
-        for _ in 0..oz {
-            sums(s, r, n, plane);
+        for k in (0..usize::from(oz)).rev() {
+            let first = n.min(start.of_pass(k) * plane);
+            sums(s, &mut r[first..], n - first, plane);
         }
         let rows = plane_rows(shape, orders) * row;
-        for _ in 0..oy {
-            let mut start = 0;
-            while start < n {
-                sums(s, &mut r[start..], rows, row);
-                start += rows;
+        for k in (0..usize::from(oy)).rev() {
+            let first = rows.min(start.of_pass(k) * row);
+            let mut at = 0;
+            while at < n {
+                sums(s, &mut r[at + first..], rows - first, row);
+                at += rows;
             }
         }
-        for _ in 0..ox {
-            neighbour_sums(s, r, n, row);
+        for k in (0..usize::from(ox)).rev() {
+            neighbour_sums(s, r, n, row, start.of_pass(k));
         }
         let base = s.splat(base);
         let mut at = 0;
@@ -230,19 +254,21 @@ fn short_sums<W: Word, const N: usize>(v: &mut [W]) {
     }
 }
 
-/// Adds to each of `n` numbers all that are before it in its row.
+/// Adds to each of `n` numbers all that are before it in its row, from number `first` of the row on.
 #[inline(always)]
-fn neighbour_sums<W: Word, S: Simd<W>>(s: S, v: &mut [W], n: usize, row: usize) {
+fn neighbour_sums<W: Word, S: Simd<W>>(s: S, v: &mut [W], n: usize, row: usize, first: usize) {
     let mut starts = Starts::new(row);
     let zero = s.splat(W::default());
     // The sum of all numbers before, and of those before this row.
     let (mut all, mut before) = (zero, zero);
     let mut at = 0;
     while at < n {
-        let this = s.load(&v[at..]);
+        let row = s.load(&v[at..]);
+        let (is_start, is_kept) = starts.next_with(first);
+        let this = s.select_or_zero(!is_kept, row);
         let sums = s.add(s.prefix_sum(this), all);
-        before = s.fill_forward(!starts.next(), s.sub(sums, this), before);
-        s.store(s.sub(sums, before), &mut v[at..]);
+        before = s.fill_forward(!is_start, s.sub(sums, this), before);
+        s.store(s.select(is_kept, row, s.sub(sums, before)), &mut v[at..]);
         all = s.last(sums);
         at += LANES;
     }

@@ -1,8 +1,10 @@
 //! Reads numbers by table lookup, and several lanes side by side. Damaged bytes give an error.
 
-use crate::codec::lorenzo::huff::{CONTEXTS, LANES, MAX_BITS, MAX_SYMBOLS, RUN, context, damage, length_bytes};
+use crate::codec::lorenzo::huff::{
+    CONTEXTS, HAS_ZERO_RUNS, LANES, MAX_BITS, MAX_FIELD_BITS, MAX_SYMBOLS, RUN, context, damage, length_bytes,
+};
 use crate::error::Result;
-use crate::stage::bits::{WINDOW_BITS, peek, window};
+use crate::stage::bits::{WINDOW_BITS, peek, string_bytes, window};
 use crate::stage::entropy::huffman;
 use crate::stage::word::Word;
 
@@ -241,14 +243,16 @@ fn number<W: Word>(bits: u64, entry: Entry) -> W {
 pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
     let early = || damage("too few bytes");
     let n_runs = numbers.len().div_ceil(RUN);
-    let (&[lowest, highest, pivot, flag], rest) = bytes.split_first_chunk().ok_or_else(early)?;
+    let (&[lowest, highest, pivot, flags, low, high], rest) = bytes.split_first_chunk().ok_or_else(early)?;
     let limit = W::BITS as u8;
-    if lowest > highest || highest > limit || pivot > limit || flag > 1 {
+    let (has_zero_runs, field_bits) = (flags & HAS_ZERO_RUNS != 0, u32::from(flags & !HAS_ZERO_RUNS));
+    if lowest > highest || highest > limit || pivot > limit || field_bits > MAX_FIELD_BITS {
         return Err(damage("invalid symbols"));
     }
-    let (bitmap, rest) = rest.split_at_checked(if flag == 1 { n_runs.div_ceil(8) } else { 0 }).ok_or_else(early)?;
+    let bitmap_bytes = if has_zero_runs { n_runs.div_ceil(8) } else { 0 };
+    let (bitmap, rest) = rest.split_at_checked(bitmap_bytes).ok_or_else(early)?;
     let (lengths, rest) = rest.split_at_checked(length_bytes(lowest, highest)).ok_or_else(early)?;
-    let (lane_bytes, strings) = rest.split_at_checked(2 * LANES).ok_or_else(early)?;
+    let (fields, strings) = rest.split_at_checked(string_bytes(LANES, field_bits)).ok_or_else(early)?;
 
     let mut lengths = lengths.iter().flat_map(|byte| [byte % 16, byte / 16]);
     let mut tables = [[NO_CODE; 1 << MAX_BITS]; CONTEXTS];
@@ -271,15 +275,18 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
     let mut lanes = [Lane { at: 0, last: start, sum: 2 * start }; LANES];
     let mut ends = [0; LANES];
     let mut end = 0;
-    for ((lane, lane_end), n) in lanes.iter_mut().zip(&mut ends).zip(lane_bytes.chunks_exact(2)) {
+    let least_bytes = u64::from(u16::from_le_bytes([low, high]));
+    for (i, (lane, lane_end)) in lanes.iter_mut().zip(&mut ends).enumerate() {
         lane.at = 8 * end;
-        end += usize::from(u16::from_le_bytes([n[0], n[1]]));
+        let field = peek(fields, i * field_bits as usize) & u64::low_mask(field_bits);
+        let n_bytes = u16::try_from(least_bytes + field).map_err(|_| damage("too many bytes"))?;
+        end += usize::from(n_bytes);
         *lane_end = end;
     }
     if end > strings.len() {
         return Err(early());
     }
-    let is_zero = |run: usize| flag == 1 && bitmap[run / 8] >> (run % 8) & 1 == 1;
+    let is_zero = |run: usize| has_zero_runs && bitmap[run / 8] >> (run % 8) & 1 == 1;
     let per_lane = n_runs.div_ceil(LANES);
     for (quad, lanes) in lanes.chunks_exact_mut(AT_ONCE).enumerate() {
         for step in 0..per_lane {

@@ -1,7 +1,9 @@
 //! Plans the codes of numbers, and writes them.
 
-use crate::codec::lorenzo::huff::{CONTEXTS, LANES, MAX_BITS, MAX_RUNS, MAX_SYMBOLS, RUN, context, length_bytes};
-use crate::stage::bits::Writer;
+use crate::codec::lorenzo::huff::{
+    CONTEXTS, HAS_ZERO_RUNS, HEADER, LANES, MAX_BITS, MAX_RUNS, MAX_SYMBOLS, RUN, context, length_bytes,
+};
+use crate::stage::bits::{Writer, string_bytes};
 use crate::stage::entropy::huffman;
 use crate::stage::word::Word;
 
@@ -20,6 +22,9 @@ pub struct Coding {
     has_zero_runs: bool,
     lengths: [[u8; MAX_SYMBOLS]; CONTEXTS],
     lane_bytes: [usize; LANES],
+    /// The fewest bytes of a lane, and the bits of the lanes' further bytes.
+    least_bytes: usize,
+    field_bits: u32,
     /// The key of every number.
     keys: [u16; MAX_RUNS * RUN],
 }
@@ -52,6 +57,8 @@ impl Coding {
             has_zero_runs: RUN * n_zero_runs > n_runs,
             lengths: [[0; MAX_SYMBOLS]; CONTEXTS],
             lane_bytes: [0; LANES],
+            least_bytes: 0,
+            field_bits: 0,
             keys: [0; MAX_RUNS * RUN],
         };
         let lane = n_runs.div_ceil(LANES) * RUN;
@@ -107,9 +114,12 @@ impl Coding {
                 self.lane_bytes[run / per_lane] += sum as usize;
             }
         }
+        let (mut least, mut most) = (usize::MAX, 0);
         for bits in &mut self.lane_bytes {
             *bits = bits.div_ceil(8);
+            (least, most) = (least.min(*bits), most.max(*bits));
         }
+        (self.least_bytes, self.field_bits) = (least, ((most - least) as u32).bit_length());
     }
 
     fn zero_run_bytes(&self) -> usize {
@@ -120,16 +130,23 @@ impl Coding {
         length_bytes(self.lowest, self.highest)
     }
 
+    fn field_bytes(&self) -> usize {
+        string_bytes(LANES, self.field_bits)
+    }
+
     /// Bytes of the encoded numbers.
     pub fn n_bytes(&self) -> usize {
-        4 + self.zero_run_bytes() + self.length_bytes() + 2 * LANES + self.lane_bytes.iter().sum::<usize>()
+        let strings = self.lane_bytes.iter().sum::<usize>();
+        HEADER + self.zero_run_bytes() + self.length_bytes() + self.field_bytes() + strings
     }
 
     /// Writes the planned numbers to `out`, which has exactly [`Coding::n_bytes`].
     #[inline(always)]
     pub fn write<W: Word>(&self, numbers: &[W], out: &mut [u8]) {
-        let (start, out) = out.split_at_mut(4);
-        start.copy_from_slice(&[self.lowest, self.highest, self.pivot, self.has_zero_runs.into()]);
+        let (start, out) = out.split_at_mut(HEADER);
+        let flags = self.field_bits as u8 | if self.has_zero_runs { HAS_ZERO_RUNS } else { 0 };
+        start[..4].copy_from_slice(&[self.lowest, self.highest, self.pivot, flags]);
+        start[4..].copy_from_slice(&(self.least_bytes as u16).to_le_bytes());
         let (bitmap, out) = out.split_at_mut(self.zero_run_bytes());
         if self.has_zero_runs {
             let mut writer = Writer::new(bitmap);
@@ -143,10 +160,10 @@ impl Coding {
             used.iter().for_each(|&length| writer.push(length.into(), 4));
         }
         writer.finish();
-        let (lane_bytes, out) = out.split_at_mut(2 * LANES);
-        for (bytes, &n) in lane_bytes.chunks_exact_mut(2).zip(&self.lane_bytes) {
-            bytes.copy_from_slice(&(n as u16).to_le_bytes());
-        }
+        let (fields, out) = out.split_at_mut(self.field_bytes());
+        let mut writer = Writer::new(fields);
+        self.lane_bytes.iter().for_each(|&n| writer.push((n - self.least_bytes) as u64, self.field_bits));
+        writer.finish();
         let mut codes = [(0, 0, 0); KEYS];
         for (context, lengths) in self.lengths.iter().enumerate() {
             for (symbol, code, length) in huffman::codes(lengths, MAX_BITS).expect("lengths of a tree") {
