@@ -213,7 +213,7 @@ pub trait Simd<W: Word>: Keys {
 
     /// Runs a task in a function that all its callers share, with the best instructions. All other
     /// code is inlined into its caller, so a step with several callers is outlined unless it takes
-    /// less than about 100 ns. [`outlined`] makes tasks of functions.
+    /// less than about 100 ns. `outlined!` makes tasks of functions.
     fn outlined<T: WithSimd<W>>(self, task: T) -> T::Output;
 
     /// A word in all lanes.
