@@ -1088,8 +1088,8 @@ static void test_damaged_frames(void)
     }
     CHECK(unnoticed > 0);
 
-    for (unsigned char version = 6; version <= 8; version += 2) {
-        frame[4] = version; /* of the format, which is 7 */
+    for (unsigned char version = 7; version <= 9; version += 2) {
+        frame[4] = version; /* of the format, which is 8 */
         CHECK_STATUS(gridz_inspect(frame, small_frame_bytes, &info), GRIDZ_ERROR_UNSUPPORTED_FORMAT);
     }
     random_bytes(frame, small_frame_bytes, 1);
