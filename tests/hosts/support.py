@@ -156,7 +156,7 @@ def spec_of(frame):
     if codec in (ZFP, MULTIGRID):
         return codec, FAST
     if codec == QUANT:
-        return codec, {0: FAST, 2: DENSE, 3: MAX}[parameters[3]]
+        return codec, {0: FAST, 1: MAX, 2: DENSE, 3: MAX}[parameters[3]]  # 1: blocks of dense, for a request for max
     if codec == LORENZO:
         assert n_parameters == 1 or parameters[0] == 18
         return codec, {12: FAST, 13: DENSE, 18: MAX}[parameters[0]]

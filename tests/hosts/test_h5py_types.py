@@ -83,7 +83,7 @@ def test_numbers_by_lorenzo(tmp_path, rng, name, dtype, rank):
     shape, chunks = SHAPES[rank]
     inside, edge = round_trip(tmp_path / "smooth.h5", smooth(dtype, shape), chunks, values)
     if np.prod(chunks) * np.dtype(dtype).itemsize >= 512:  # smaller chunks may not shrink
-        assert inside | edge == {(LORENZO, level)}
+        assert inside | edge <= written((LORENZO, level))
     # Noise is stored, unless a part of the chunk is outside the array and therefore constant.
     inside, edge = round_trip(tmp_path / "noise.h5", noise(dtype, shape, rng), chunks, values)
     assert inside == {(STORED, 0)} and edge <= {(STORED, 0), (LORENZO, level)}
@@ -140,7 +140,7 @@ def test_complex_numbers(tmp_path, rng, names, order, size, level):
     parts = np.stack([smooth(f"{order}f{size}", (50, 40)), smooth(f"{order}f{size}", (50, 40)) ** 2], axis=-1)
     data = np.ascontiguousarray(parts, f"{order}f{size}").view(dtype)[..., 0]
     inside, edge = round_trip(tmp_path / "x.h5", data, (33, 17), (LORENZO, 0, level))
-    assert inside | edge == {(LORENZO, level)}
+    assert inside | edge <= written((LORENZO, level))
     with h5py.File(tmp_path / "x.h5") as file:
         assert described(file["x"]) == (13 if size == 4 else 14, int(order == ">"), 2 * size)
         assert file["x"].id.get_storage_size() < 0.9 * data.nbytes
