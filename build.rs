@@ -275,6 +275,7 @@ fn kept(nvcc: &Path, source: &Path, args: &[String], fatbin: &Path) -> Result<(P
 const ALLOWED: &[(&str, u32)] = &[
     ("lorenzo_compress_u32_13", 192),
     ("lorenzo_compress_u64_13", 80),
+    ("lorenzo_decompress_u32_12", 48),
     ("quant_dense_decompress_u32", 56),
     ("quant_dense_predict_u32", 448),
     ("quant_max_load_u32", 192),
