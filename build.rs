@@ -267,7 +267,7 @@ fn kept(nvcc: &Path, source: &Path, args: &[String], fatbin: &Path) -> Result<(P
 /// cases:
 /// - a thread processes a block of three axes, or a quarter of a block of four axes, with 64
 ///   numbers;
-/// - `lorenzo` dense compresses;
+/// - `lorenzo` dense compresses, or fast decompresses 4-byte words;
 /// - `quant` dense reads the bitmap of holes, or keeps values from one step of a block to the next;
 /// - elements are loaded ahead.
 ///
