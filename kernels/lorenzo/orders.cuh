@@ -15,7 +15,7 @@ struct OrderChoice {
     using W = typename B::W;
     using D = Differences<W, B::kGroups, Start::kRising>;
     // A full box has kFullHeight rows per plane, as in blocks of large three-dimensional arrays,
-    // and at least kMinDepth planes, of which one row each is sampled.
+    // and at least kMinDepth planes. One row of each plane is sampled.
     static constexpr u32 kFullHeight = 16, kMinDepth = B::kIsDense ? 16 : 3;
 
     LorenzoShared<B>& shared;
@@ -256,8 +256,8 @@ struct OrderChoice {
         }
     }
 
-    // Sets the numbers at a distance of 2 and 3, of which only those up to a distance of i > 0 exist,
-    // so that their differences of orders 2 and 3 are those of order i.
+    // Only numbers up to a distance of i > 0 exist. Sets those at a distance of 2 and 3 so that
+    // differences of orders 2 and 3 equal those of order i.
     static __device__ __forceinline__ void extend(W (&v)[4], u32 i) {
         if (i == 1) v[2] = v[3] = v[1];
         if (i == 2) v[3] = 2 * v[2] - v[1];
