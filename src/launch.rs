@@ -75,21 +75,26 @@ pub struct LaunchMemory<'a> {
 /// The GPU's work for chunks of one type and shape: the codec's passes, and the common part of the
 /// frames' headers.
 pub struct GpuPlan {
+    own: KindPlan,
+    /// Compression: for other frames of the same chunks, which are taken if they are shorter.
+    /// Decompression: for frames with the other parameters that the same request may give.
+    variant: Option<KindPlan>,
+    /// Required alignment of the arrays' addresses.
+    pub alignment: u64,
+}
+
+/// The work for frames of one kind, of both folds.
+struct KindPlan {
     direction: Direction,
     /// The choice between two folds, before compression.
     choice: Option<Passes>,
     first: FoldPlan,
     /// For chunks with the other fold, if there are two.
     second: Option<Box<FoldPlan>>,
-    /// Compression: other frames of the same chunks, which are taken if they are shorter.
-    /// Decompression: for frames with the other parameters that the same request may give.
-    variant: Option<Box<GpuPlan>>,
     /// Bytes of a slot when compressing.
     slot_bytes: u64,
     /// Headers of the stored frames of chunks that do not shrink.
     stored: HeaderTemplate,
-    /// Required alignment of the arrays' addresses.
-    pub alignment: u64,
 }
 
 /// The work for chunks with one fold.
@@ -150,22 +155,47 @@ impl GpuPlan {
             let param = u32::from(variant.params[index]) << PARAM_SHIFT | (index as u32) << PARAM_INDEX_SHIFT;
             flags = [NOT_PARAM | param, ONLY_PARAM | param];
         }
-        let plan = Self::with(direction, prepared, verify, flags[0], &answer)?;
+        let plan = KindPlan::new(direction, prepared, verify, flags[0], &answer)?;
         if matches!(plan, Attempt::Done(_)) && direction == Direction::Compress && fallbacks.next().is_some() {
             let reason = format!("{} has no kernels that try several levels", prepared.entry.name);
             return Some(Attempt::Unsupported(reason.into()));
         }
-        match (plan, variant.map(|variant| Self::with(direction, &variant, verify, flags[1], &answer))) {
-            (Attempt::Done(plan), Some(Some(Attempt::Done(variant)))) => {
-                Some(Attempt::Done(Self { variant: Some(Box::new(variant)), ..plan }))
-            }
-            (Attempt::Done(_), Some(Some(unsupported))) => Some(unsupported),
-            (plan, _) => Some(plan),
-        }
+        let own = match plan {
+            Attempt::Done(own) => own,
+            Attempt::Unsupported(reason) => return Some(Attempt::Unsupported(reason)),
+        };
+        let variant = match variant.map(|variant| KindPlan::new(direction, &variant, verify, flags[1], &answer)) {
+            Some(Some(Attempt::Done(variant))) => Some(variant),
+            Some(Some(Attempt::Unsupported(reason))) => return Some(Attempt::Unsupported(reason)),
+            Some(None) | None => None,
+        };
+        Some(Attempt::Done(Self { own, variant, alignment: prepared.alignment() }))
     }
 
+    /// Minimum length of a slot. Decompression reads that many bytes whatever the frame's length.
+    /// No valid frame is shorter if all frames have the same fold and parameters.
+    pub fn min_frame_bytes(&self) -> u64 {
+        let variant = self.variant.as_ref().map_or(0, KindPlan::min_frame_bytes);
+        self.own.min_frame_bytes().max(variant)
+    }
+
+    /// Binds the plan to a device and a batch of `n_chunks` chunks. `address` is the OR of all
+    /// array addresses. It selects the aligned kernel variant and does not affect the scratch size.
+    /// Kernels are loaded once per process and device; afterwards, neither this function nor
+    /// [`Launch::start`] waits for the GPU.
+    ///
+    /// # Errors
+    /// `UnsupportedJob` for more chunks than one launch can process, `Device`, `OutOfMemory`.
+    pub fn launch(&self, device: &'static Device, n_chunks: u64, address: u64) -> Result<Launch<'_>> {
+        let own = self.own.launch(device, n_chunks, address)?;
+        let variant = self.variant.as_ref().map(|variant| variant.launch(device, n_chunks, address)).transpose()?;
+        Ok(Launch { own, variant })
+    }
+}
+
+impl KindPlan {
     /// A plan of the codec's answers for each fold. `None` if such chunks are stored.
-    fn with(
+    fn new(
         direction: Direction,
         prepared: &Prepared,
         verify: Verify,
@@ -216,34 +246,22 @@ impl GpuPlan {
             STORED => first.encoded,
             _ => HeaderTemplate::new(&Prepared::stored(&prepared.array).header()),
         };
-        let alignment = prepared.alignment();
-        let slot_bytes = prepared.bound();
-        Some(Attempt::Done(Self { direction, choice, first, second, variant: None, slot_bytes, stored, alignment }))
+        Some(Attempt::Done(Self { direction, choice, first, second, slot_bytes: prepared.bound(), stored }))
     }
 
-    /// Minimum length of a slot. Decompression reads that many bytes whatever the frame's length.
-    /// No valid frame is shorter if all frames have the same fold and parameters.
-    pub fn min_frame_bytes(&self) -> u64 {
+    fn min_frame_bytes(&self) -> u64 {
         let of_fold = |fold: &FoldPlan| u64::from(fold.encoded.n_bytes) + fold.passes.table_bytes;
-        let of_folds = |plan: &Self| of_fold(&plan.first).max(plan.second.as_deref().map_or(0, of_fold));
-        of_folds(self).max(self.variant.as_deref().map_or(0, of_folds))
+        of_fold(&self.first).max(self.second.as_deref().map_or(0, of_fold))
     }
 
-    /// Binds the plan to a device and a batch of `n_chunks` chunks. `address` is the OR of all
-    /// array addresses. It selects the aligned kernel variant and does not affect the scratch size.
-    /// Kernels are loaded once per process and device; afterwards, neither this function nor
-    /// [`Launch::start`] waits for the GPU.
-    ///
-    /// # Errors
-    /// `UnsupportedJob` for more chunks than one launch can process, `Device`, `OutOfMemory`.
-    pub fn launch(&self, device: &'static Device, n_chunks: u64, address: u64) -> Result<Launch<'_>> {
+    /// As [`GpuPlan::launch`].
+    fn launch(&self, device: &'static Device, n_chunks: u64, address: u64) -> Result<KindLaunch<'_>> {
         let bind = |passes| ReadyPasses::new(passes, device, n_chunks, address);
         let choice = self.choice.as_ref().map(bind).transpose()?;
         let first = bind(&self.first.passes)?;
         let second = self.second.as_ref().map(|second| bind(&second.passes)).transpose()?.map(Box::new);
-        let variant = self.variant.as_ref().map(|variant| variant.launch(device, n_chunks, address)).transpose()?;
         // Below 2^31, because there are at least as many tiles.
-        Ok(Launch { plan: self, n_chunks: n_chunks as u32, choice, first, second, variant: variant.map(Box::new) })
+        Ok(KindLaunch { plan: self, n_chunks: n_chunks as u32, choice, first, second })
     }
 }
 
@@ -325,12 +343,17 @@ fn n_tiles(pass: &Pass, info: &LaunchInfo) -> u64 {
 
 /// A plan bound to a device and a number of chunks.
 pub struct Launch<'a> {
-    plan: &'a GpuPlan,
+    own: KindLaunch<'a>,
+    variant: Option<KindLaunch<'a>>,
+}
+
+/// The work for frames of one kind, bound.
+struct KindLaunch<'a> {
+    plan: &'a KindPlan,
     n_chunks: u32,
     choice: Option<ReadyPasses<'a>>,
     first: ReadyPasses<'a>,
     second: Option<Box<ReadyPasses<'a>>>,
-    variant: Option<Box<Launch<'a>>>,
 }
 
 /// Passes with their loaded kernels.
@@ -384,38 +407,29 @@ impl<'a> ReadyPasses<'a> {
 }
 
 impl Launch<'_> {
-    /// Bytes of the chunks' folds, in front of the scratch memory of the passes.
-    fn folds_bytes(&self) -> u64 {
-        match &self.choice {
-            Some(_) => (4 * u64::from(self.n_chunks)).next_multiple_of(SCRATCH_ALIGNMENT),
-            None => 0,
-        }
-    }
-
-    /// Bytes of scratch memory of the passes. Launches for different folds and parameters use the
-    /// same memory, one after the other.
+    /// Bytes of scratch memory of the passes. Launches for different kinds of frames use the same
+    /// memory, one after the other.
     fn passes_bytes(&self) -> u64 {
-        let second = self.second.as_ref().map_or(0, |second| second.scratch_bytes);
-        let variant = self.variant.as_ref().map_or(0, |variant| variant.passes_bytes());
-        self.first.scratch_bytes.max(second).max(variant)
+        let variant = self.variant.as_ref().map_or(0, KindLaunch::passes_bytes);
+        self.own.passes_bytes().max(variant)
     }
 
     /// The parts of the scratch memory after that of the passes: lengths of the other frames of a
     /// compression, and their slots.
     fn others(&self) -> Option<[Range<u64>; 2]> {
-        if self.plan.direction == Direction::Decompress {
+        if self.own.plan.direction == Direction::Decompress {
             return None;
         }
         let variant = self.variant.as_ref()?;
-        let n_chunks = u64::from(self.n_chunks);
-        let lengths = (self.folds_bytes() + self.passes_bytes()).next_multiple_of(SCRATCH_ALIGNMENT);
+        let n_chunks = u64::from(self.own.n_chunks);
+        let lengths = (self.own.folds_bytes() + self.passes_bytes()).next_multiple_of(SCRATCH_ALIGNMENT);
         let slots = (lengths + 8 * n_chunks).next_multiple_of(SCRATCH_ALIGNMENT);
         Some([lengths..lengths + 8 * n_chunks, slots..slots + n_chunks * variant.plan.slot_bytes])
     }
 
     /// Bytes of scratch memory that [`start`](Self::start) needs.
     pub fn scratch_bytes(&self) -> u64 {
-        self.others().map_or(self.folds_bytes() + self.passes_bytes(), |[_, slots]| slots.end)
+        self.others().map_or(self.own.folds_bytes() + self.passes_bytes(), |[_, slots]| slots.end)
     }
 
     /// Enqueues the passes on `stream`. `scratch` has [`scratch_bytes`](Self::scratch_bytes) at a
@@ -429,10 +443,10 @@ impl Launch<'_> {
     /// must live until the stream has completed the work; memory that is freed in the order of the
     /// same stream does.
     pub unsafe fn start(&self, stream: &Stream, memory: &LaunchMemory, scratch: DeviceSlice) -> Result<()> {
-        let folds = if self.choice.is_some() { scratch.address() } else { 0 };
-        let passes = scratch.slice(self.folds_bytes()..self.folds_bytes() + self.passes_bytes())?;
+        let folds = if self.own.choice.is_some() { scratch.address() } else { 0 };
+        let passes = scratch.slice(self.own.folds_bytes()..self.own.folds_bytes() + self.passes_bytes())?;
         // SAFETY: by this function's contract. The parts of the scratch memory do not overlap.
-        unsafe { self.enqueue(stream, memory, passes, folds, self.choice.as_ref())? };
+        unsafe { self.own.enqueue(stream, memory, passes, folds, self.own.choice.as_ref())? };
         let Some(variant) = &self.variant else { return Ok(()) };
         let Some([lengths, slots]) = self.others() else {
             // SAFETY: as above.
@@ -449,18 +463,34 @@ impl Launch<'_> {
         // SAFETY: as above. Both kinds of frames have slots of at least their bounds.
         unsafe {
             variant.enqueue(stream, &other, passes, folds, None)?;
-            packing::take_shorter(stream, memory, &other, self.n_chunks)
+            packing::take_shorter(stream, memory, &other, self.own.n_chunks)
+        }
+    }
+}
+
+impl KindLaunch<'_> {
+    /// Bytes of the chunks' folds, in front of the scratch memory of the passes.
+    fn folds_bytes(&self) -> u64 {
+        match &self.choice {
+            Some(_) => (4 * u64::from(self.n_chunks)).next_multiple_of(SCRATCH_ALIGNMENT),
+            None => 0,
         }
     }
 
-    /// Enqueues the passes, without the variant's. `choice` is the pass that writes the chunks'
+    /// Bytes of scratch memory of the passes. Launches for different folds use the same memory, one
+    /// after the other.
+    fn passes_bytes(&self) -> u64 {
+        self.first.scratch_bytes.max(self.second.as_ref().map_or(0, |second| second.scratch_bytes))
+    }
+
+    /// Enqueues the passes for one kind of frames. `choice` is the pass that writes the chunks'
     /// folds, if they are not written yet.
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// As [`Launch::start`].
     ///
     /// # Safety
-    /// As [`start`](Self::start); `scratch` has [`passes_bytes`](Self::passes_bytes).
+    /// As [`Launch::start`]; `scratch` has [`passes_bytes`](Self::passes_bytes).
     unsafe fn enqueue(
         &self,
         stream: &Stream,
@@ -469,7 +499,7 @@ impl Launch<'_> {
         folds: u64,
         choice: Option<&ReadyPasses>,
     ) -> Result<()> {
-        let GpuPlan { direction, first, second, stored, .. } = self.plan;
+        let KindPlan { direction, first, second, stored, .. } = self.plan;
         let choice = choice.map(|ready| (ready, first));
         let second = self.second.as_deref().zip(second.as_deref());
         for (ready, fold) in choice.into_iter().chain([(&self.first, first)]).chain(second) {
