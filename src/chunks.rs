@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::backend::{self, Attempt};
+use crate::backend::{self, Attempt, Copies, HostWork};
 use crate::chunk_array::{ChunkArray, check_lengths, packed_bytes, to_usize};
 use crate::chunks_cpu::{compress_cpu, decompress_cpu};
 use crate::chunks_gpu::{compress_gpu, decompress_gpu};
@@ -11,34 +11,37 @@ use crate::frame::{Verify, max_packed_bytes};
 use crate::log;
 use crate::memory::{Destination, Source, through_host};
 use crate::prepared::Prepared;
+use gridz_codecs::codec::Speeds;
+use gridz_codecs::codec::gpu::Direction;
 use gridz_codecs::codec::request::Request;
 use gridz_codecs::error::{Error, ErrorKind, Result};
+use gridz_codecs::format::header::Header;
 use gridz_codecs::settings::{Backend, Settings};
 use gridz_cuda::{Device, is_pinned};
 
 /// The GPUs for a call; none if the CPU should do it. Memory of a GPU is processed by that GPU. For
-/// host memory [`backend::for_host_memory`] decides, but if all of it is pinned, the number of CPU
-/// threads does not count against the GPU.
+/// host memory [`backend::for_host_memory`] decides.
 ///
 /// # Errors
 /// As `for_host_memory`.
 fn devices_for(
     memory_of: Option<&'static Device>,
     (src, dst): (&Source, &Destination),
-    raw_bytes: u64,
+    (direction, speeds, raw_bytes): (Direction, Speeds, u64),
     context: &Context,
 ) -> Result<Vec<&'static Device>> {
     let settings = context.settings()?;
     let (Source::Host(src), Destination::Host(dst)) = (src, dst) else {
         return Ok(memory_of.filter(|_| settings.backend != Backend::Cpu).into_iter().collect());
     };
-    let threads = if is_pinned(src) && is_pinned(dst) { 1 } else { context.pool().threads() };
-    Ok(backend::for_host_memory(settings, raw_bytes, threads, Device::wanted)?.unwrap_or_default())
+    let copies = if is_pinned(src) && is_pinned(dst) { Copies::Pinned } else { Copies::Staged };
+    let work = HostWork { raw_bytes, direction, speeds, threads: context.pool().threads(), copies };
+    Ok(backend::for_host_memory(settings, &work, Device::wanted)?.unwrap_or_default())
 }
 
 /// Runs `work` if there are devices. `None` means that the CPU must do it, as for
 /// [`backend::or_cpu`].
-fn on_gpus<R>(
+pub(super) fn on_gpus<R>(
     devices: &[&'static Device],
     settings: &Settings,
     work: impl FnOnce() -> Result<Attempt<R>>,
@@ -68,7 +71,8 @@ pub fn compress_chunks(
         return Ok(0);
     }
     let (begin, raw_bytes) = (Instant::now(), chunks.n_chunks as u64 * chunks.array.n_bytes());
-    let devices = devices_for(memory_of, (&src, &dst), raw_bytes, context)?;
+    let work = (Direction::Compress, prepared.speeds(), raw_bytes);
+    let devices = devices_for(memory_of, (&src, &dst), work, context)?;
     let by_gpus = on_gpus(&devices, settings, || {
         compress_gpu(&devices, chunks, &prepared, src, dst.reborrow(), lengths, context)
     })?;
@@ -85,6 +89,13 @@ pub fn compress_chunks(
     };
     log::chunks("compressed", chunks.n_chunks, (raw_bytes, end), begin, by);
     Ok(end)
+}
+
+const UNKNOWN_SPEEDS: Speeds = Speeds::of_core(1.0, 1.0);
+
+/// Speeds with frames like this one.
+fn speeds_of(frame: &[u8]) -> Result<Speeds> {
+    Ok(Prepared::of(&Header::parse(frame)?)?.speeds())
 }
 
 /// Decompresses packed frames with these `lengths` to the chunks of `dst`, which has their
@@ -113,7 +124,13 @@ pub fn decompress_chunks(
         Error::new(ErrorKind::Truncated, text)
     })?;
     let (begin, raw_bytes) = (Instant::now(), chunks.n_chunks as u64 * chunks.array.n_bytes());
-    let devices = devices_for(memory_of, (&frames, &dst), raw_bytes, context)?;
+    // A damaged frame is an error later.
+    let speeds = match frames {
+        Source::Host(frames) => speeds_of(&frames[..lengths[0] as usize]).unwrap_or(UNKNOWN_SPEEDS),
+        Source::Device(_) => UNKNOWN_SPEEDS,
+    };
+    let work = (Direction::Decompress, speeds, raw_bytes);
+    let devices = devices_for(memory_of, (&frames, &dst), work, context)?;
     let by_gpus = on_gpus(&devices, settings, || {
         decompress_gpu(&devices, chunks, frames, lengths, dst.reborrow(), verify, context)
     })?;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::backend::Attempt;
+use crate::backend::{Attempt, PINNED_SPEED};
 use crate::batch_sizer::BatchSizer;
 use crate::chunk_array::{ChunkArray, array_mismatch, frame_error, to_usize, too_small};
 use crate::chunks_cpu::decompress_one;
@@ -21,10 +21,10 @@ use crate::prepared::Prepared;
 use crate::scheduler::{self, CompressIo, DecompressIo, WorkQueue};
 use gridz_codecs::cpu::pool::lock;
 use gridz_codecs::cpu::shared::SharedBytes;
-use gridz_codecs::error::{Result, try_vec};
+use gridz_codecs::error::{Error, Result, try_vec};
 use gridz_codecs::format::header::{Header, MAX_HEADER_BYTES};
 use gridz_codecs::settings::Backend;
-use gridz_cuda::{Device, DeviceSlice, is_pinned};
+use gridz_cuda::{Device, DeviceSlice, Stream, is_pinned};
 
 /// Host or GPU memory that receives a result.
 enum Endpoint<'d> {
@@ -112,8 +112,16 @@ impl<'d> CompressIo<'d> for Compression<'d> {
         self.dst.output(begin..end, 0)
     }
 
+    fn gather(&self, _chunks: &Range<u64>, _stream: &Stream, _dst: DeviceSlice) -> Result<()> {
+        Err(Error::internal("chunks of one stride need not be gathered"))
+    }
+
     fn drain(&self, chunks: &Range<u64>, at: usize, bytes: &[u8]) {
         self.dst.drain(self.offsets[chunks.start as usize] as usize + at, bytes);
+    }
+
+    fn done(&mut self, _chunks: Range<u64>) -> Result<()> {
+        Ok(())
     }
 }
 
@@ -160,6 +168,14 @@ impl<'d> DecompressIo<'d> for Decompression<'d> {
         });
     }
 
+    fn scatter(&self, _chunks: &Range<u64>, _stream: &Stream, _src: DeviceSlice) -> Result<()> {
+        Err(Error::internal("chunks of one stride need not be scattered"))
+    }
+
+    fn done(&self, _chunks: Range<u64>) -> Result<()> {
+        Ok(())
+    }
+
     /// The frame is damaged, or a valid one of another codec.
     fn rejected(&self, i: u64) -> Result<()> {
         self.decompress_on_cpu(i, self.context)
@@ -191,7 +207,7 @@ impl Decompression<'_> {
 }
 
 /// A pipeline on each device, if there are kernels.
-fn pipelines<P>(
+pub fn pipelines<P>(
     devices: &[&'static Device],
     create: impl Fn(&'static Device) -> Result<Attempt<P>>,
 ) -> Result<Attempt<Vec<P>>> {
@@ -290,7 +306,10 @@ pub fn decompress_gpu(
         // Then CPU threads have nothing to copy, and the bus limits the GPUs.
         let both_pinned = io.is_pinned && matches!(io.dst, Endpoint::Pinned(_));
         if both_pinned && context.settings()?.backend == Backend::Auto {
-            with_cpu_help(&io, &queue, devices.len(), context, work)?
+            {
+                let [_, core_speed] = prepared.speeds().core;
+                with_cpu_help(&io, &queue, (devices.len(), core_speed), context, work)?
+            }
         } else {
             work()?
         }
@@ -299,22 +318,20 @@ pub fn decompress_gpu(
     })
 }
 
-/// Chunks that a GPU decompresses and downloads while a CPU thread decompresses one (51 GB/s and 2
-/// GB/s). If fewer chunks are left, the GPU would wait for the thread.
-const GPU_THREAD_RATIO: u64 = 32;
-
 /// Runs `work`, in which GPUs decompress chunks from the front of the queue, while worker threads
-/// decompress chunks from its back.
+/// decompress chunks from its back. `core_speed` is that of one thread.
 fn with_cpu_help(
     io: &Decompression,
     queue: &WorkQueue,
-    n_gpus: usize,
+    (n_gpus, core_speed): (usize, f32),
     context: &Context,
     work: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     let (pool, one_thread) = (context.pool(), context.of_one_thread()?);
     let (n_done, failed) = (AtomicU64::new(0), Mutex::new(None));
-    let min_left = GPU_THREAD_RATIO * n_gpus as u64;
+    // Chunks that the GPUs decompress while a thread decompresses one. If fewer are left, the GPUs
+    // would wait for the thread.
+    let min_left = (PINNED_SPEED / core_speed).ceil() as u64 * n_gpus as u64;
     let step = || {
         let Some(i) = queue.pop_back(min_left) else { return false };
         n_done.fetch_add(1, Ordering::Relaxed);

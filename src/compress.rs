@@ -59,7 +59,7 @@ impl Prepared {
         check_source(array, src.n_bytes())?;
         check_destination(dst.n_bytes(), self.bound())?;
         let begin = Instant::now();
-        let device = backend::of_chunk(settings, memory_of, entry, array.n_bytes(), context)?;
+        let device = backend::of_chunk(settings, memory_of, (self, Direction::Compress), array.n_bytes(), context)?;
         let by_gpu = device.map(|device| {
             GpuPlan::new(Direction::Compress, self, Verify::Checksum)
                 .and_then(|plan| gpu::compress(device, &plan, self, src, dst.reborrow(), context))

@@ -113,7 +113,7 @@ pub(super) fn run(
             Some(Device::in_turn(settings)?)
         }
         (None, Some(_)) => None,
-        _ => backend::of_chunk(settings, memory_of, entry, n_bytes, context)?,
+        _ => backend::of_chunk(settings, memory_of, (&prepared, Direction::Decompress), n_bytes, context)?,
     };
     let attempt = match device {
         None => Ok(None),

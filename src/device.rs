@@ -8,6 +8,7 @@ pub use crate::batch::{
     unpack_async, wait_for,
 };
 pub use crate::chunk_array::{ChunkArray, packed_bound};
+pub use crate::chunk_stream::{ChunkInputs, ChunkOutputs, ChunkStream, DeviceChunks, FrameInputs};
 pub use crate::chunks::{compress_chunks, decompress_chunks};
 #[doc(hidden)]
 pub use crate::kernels::find as kernels;

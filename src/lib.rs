@@ -57,6 +57,7 @@
 // - `batch`: batches on a stream, without waiting, after the checks of `async_args`;
 // - `chunks`: many chunks of a `chunk_array`, on CPUs (`chunks_cpu`) or GPUs (`chunks_gpu` with
 //   `pipeline`, `scheduler`, `batch_sizer`, `packing`);
+// - `chunk_stream`: the chunks of a dataset, whose frames are in a file, through the same pipelines;
 // - `strided_copy`: copies between an array and a chunk in GPU memory.
 //
 // `log` writes the debug lines.
@@ -69,6 +70,7 @@ mod backend;
 mod batch;
 mod batch_sizer;
 mod chunk_array;
+mod chunk_stream;
 mod chunks;
 mod chunks_cpu;
 mod chunks_gpu;

@@ -5,7 +5,7 @@ use crate::frame::{self, FRAME_ALIGNMENT, stored_bytes};
 use gridz_codecs::codec::fold_choice::FoldChoice;
 use gridz_codecs::codec::registry::{self, Entry};
 use gridz_codecs::codec::request::Request;
-use gridz_codecs::codec::{CodecState, Decision, EncodeParams, Params, Plan};
+use gridz_codecs::codec::{CodecState, Decision, EncodeParams, Params, Plan, Speeds};
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::format::fold::Fold;
 use gridz_codecs::format::header::{Header, header_bytes};
@@ -167,6 +167,11 @@ impl Prepared {
     /// [`compress_bound`](crate::compress_bound).
     pub fn bound(&self) -> u64 {
         self.bound
+    }
+
+    /// Speeds with such chunks.
+    pub(super) fn speeds(&self) -> Speeds {
+        self.entry.codec.speeds(&self.params)
     }
 
     /// The header of such frames, without the payload's fields.

@@ -16,6 +16,7 @@ use crate::pipeline::{DEPTH, DrainFn, FillFn, Input, Output, Pipeline};
 use crate::staging::{self, StagingPool};
 use gridz_codecs::cpu::pool::{Pool, lock};
 use gridz_codecs::error::Result;
+use gridz_cuda::{DeviceSlice, Stream};
 
 /// Input and output of a compression. Memory that it lends must stay unchanged, and no other code
 /// may access it, until the pipelines are dropped. In staged copies, several threads call `fill`
@@ -28,12 +29,19 @@ pub trait CompressIo<'d>: Sync {
     /// the first one. Called for staged input.
     fn fill(&self, chunks: &Range<u64>, at: usize, bytes: &mut [u8]);
 
+    /// Starts kernels that write these arrays to `dst`, one after the other. Called for gathered
+    /// input.
+    fn gather(&self, chunks: &Range<u64>, stream: &Stream, dst: DeviceSlice) -> Result<()>;
+
     /// Destination of the packed frames with these lengths. Called in the order of the chunks.
     fn frames(&mut self, chunks: Range<u64>, lengths: &[u64]) -> Result<Output<'_>>;
 
     /// Stores bytes of these packed frames; `at` is the offset of the first one. Called for staged
     /// output.
     fn drain(&self, chunks: &Range<u64>, at: usize, bytes: &[u8]);
+
+    /// Called when the frames of these chunks have arrived, in the order of the chunks.
+    fn done(&mut self, chunks: Range<u64>) -> Result<()>;
 }
 
 /// The chunks that are not yet assigned. Pipelines take them from the front, CPU threads from the
@@ -83,9 +91,16 @@ pub trait DecompressIo<'d>: Sync {
     /// Called for staged output.
     fn drain(&self, chunks: &Range<u64>, at: usize, bytes: &[u8]);
 
+    /// Starts kernels that copy these arrays from `src`, where they are adjacent. Called for
+    /// scattered output.
+    fn scatter(&self, chunks: &Range<u64>, stream: &Stream, src: DeviceSlice) -> Result<()>;
+
     /// Called for a chunk whose frame the GPU rejected, after its output was written. The output is
     /// unspecified and must be rewritten.
     fn rejected(&self, i: u64) -> Result<()>;
+
+    /// Called when these arrays are complete, in the order of the chunks.
+    fn done(&self, chunks: Range<u64>) -> Result<()>;
 }
 
 /// A batch in flight: its pipeline and its entry in that pipeline's ring.
@@ -107,6 +122,8 @@ enum Stage {
     Downloading,
     /// Once the pipeline's work has completed, this many bytes are copied through staging buffers.
     Draining(u64),
+    /// Once the pipeline's work has completed, kernels copy this many bytes.
+    Scattering(u64),
 }
 
 impl InFlight {
@@ -183,8 +200,9 @@ impl StagingPools {
             return Ok(());
         };
         let _entered = pipelines[pipeline].device().enter()?;
-        upload
-            .map_or(Ok(()), |(batch, n_bytes, _)| pipelines[batch.pipeline].reserve_input(batch.index, n_bytes))?;
+        if let Some((batch, n_bytes, _)) = upload {
+            pipelines[batch.pipeline].reserve_input(batch.index, n_bytes)?;
+        }
         let upload = upload.map(|(batch, n_bytes, callback)| {
             Ok((
                 pipelines[batch.pipeline].staged_upload(batch.index, n_bytes, callback)?,
@@ -222,6 +240,11 @@ pub fn compress(
             match io.arrays(batch.chunks.clone())? {
                 Input::Staged => upload = Some(batch),
                 input => {
+                    if matches!(input, Input::Gathered) {
+                        let (pipeline, n_bytes) = (&mut pipelines[batch.pipeline], batch.n_chunks() * array_bytes);
+                        let (stream, dst) = pipeline.reserve_input(batch.index, n_bytes)?;
+                        io.gather(&batch.chunks, stream, dst)?;
+                    }
                     // SAFETY: memory that `io` lends stays valid and unchanged until the pipelines
                     // are dropped.
                     unsafe { pipelines[batch.pipeline].begin(batch.index, batch.n_chunks(), input)? };
@@ -233,7 +256,7 @@ pub fn compress(
         for batch in &mut scheduler.in_flight {
             let pipeline = &mut pipelines[batch.pipeline];
             match batch.stage {
-                Stage::Downloading | Stage::Draining(_) => continue,
+                Stage::Downloading | Stage::Draining(_) | Stage::Scattering(_) => continue,
                 Stage::Running if pipeline.is_compressed(batch.index)? => {}
                 Stage::Running | Stage::Uploading => break,
             }
@@ -264,6 +287,7 @@ pub fn compress(
             || matches!(oldest.stage, Stage::Downloading) && pipelines[oldest.pipeline].is_done(oldest.index)?;
         if is_done {
             pipelines[oldest.pipeline].finish(oldest.index)?;
+            io.done(oldest.chunks.clone())?;
         }
         if let Some(batch) = upload {
             // SAFETY: as above.
@@ -316,8 +340,15 @@ pub fn decompress(
             pool,
         )?;
         if is_done {
-            let rejected = pipelines[oldest.pipeline].finish(oldest.index)?;
+            let pipeline = &mut pipelines[oldest.pipeline];
+            if let Stage::Scattering(n_bytes) = oldest.stage {
+                let (stream, src) = pipeline.output(oldest.index, n_bytes)?;
+                io.scatter(&oldest.chunks, stream, src)?;
+                stream.synchronize()?;
+            }
+            let rejected = pipeline.finish(oldest.index)?;
             rejected.iter().try_for_each(|i| io.rejected(oldest.chunks.start + i))?;
+            io.done(oldest.chunks.clone())?;
         }
         if let Some((batch, lengths)) = upload {
             scheduler.set_stage(begin_decompress(pipelines, io, batch, lengths, Input::Staged, array_bytes)?);
@@ -342,6 +373,7 @@ fn begin_decompress(
     let output = io.arrays(batch.chunks.clone())?;
     let stage = match output {
         Output::Staged => Stage::Draining(batch.n_chunks() * array_bytes),
+        Output::Scattered => Stage::Scattering(batch.n_chunks() * array_bytes),
         _ => Stage::Downloading,
     };
     // SAFETY: memory that `io` lends stays valid and unchanged until the pipelines are dropped.

@@ -343,10 +343,13 @@ pub unsafe fn staged_copy(
     })
 }
 
+/// From this number of bytes on, several workers are faster than the driver.
+pub const PARALLEL_BYTES: usize = 2 * BUFFER_BYTES;
+
 /// True if several workers are faster than the driver. A single thread is not, and neither are
 /// several for few bytes or for pinned memory.
 fn is_worthwhile(bytes: &[u8], pool: &Pool) -> bool {
-    bytes.len() >= 2 * BUFFER_BYTES && pool.threads() > 1 && !is_pinned(bytes)
+    bytes.len() >= PARALLEL_BYTES && pool.threads() > 1 && !is_pinned(bytes)
 }
 
 /// Copies `src` to `dst`, which has the same length. `src` has been read on return.

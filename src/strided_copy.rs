@@ -43,6 +43,13 @@ pub struct StridedCopy {
     pub axes: Vec<(usize, i64, i64)>,
 }
 
+impl StridedCopy {
+    /// Bytes of all elements.
+    pub(super) fn n_bytes(&self) -> u64 {
+        self.axes.iter().map(|axis| axis.0 as u64).product::<u64>() * self.element_bytes as u64
+    }
+}
+
 /// GPU memory for one chunk, on the GPU of an array.
 pub struct DeviceChunk<'a> {
     stream: Stream<'static>,
@@ -79,21 +86,14 @@ impl<'a> DeviceChunk<'a> {
         self.stream.copy_in(self.chunk.all(), bytes)
     }
 
-    /// Copies the chunk to the host.
-    ///
-    /// # Errors
-    /// `Device`.
-    pub fn read(&self, bytes: &mut [u8]) -> Result<()> {
-        self.stream.copy_out(self.chunk.all(), bytes)
-    }
-
     /// Copies a box from the array to the chunk, and waits for it.
     ///
     /// # Errors
     /// `Device`, `Internal` for a box that is not inside the memory.
     pub fn gather(&self, copy: &StridedCopy) -> Result<()> {
-        let axes = copy.axes.iter().map(|&(count, array, chunk)| (count, array, chunk));
-        self.run((self.array, copy.array_offset), (self.chunk.all(), copy.chunk_offset), axes, copy.element_bytes)
+        // SAFETY: both memories live until the next line has waited.
+        unsafe { self.box_on_stream().gather(copy)? };
+        self.stream.synchronize()
     }
 
     /// Copies a box from the chunk to the array, and waits for it.
@@ -101,57 +101,13 @@ impl<'a> DeviceChunk<'a> {
     /// # Errors
     /// As [`gather`](Self::gather).
     pub fn scatter(&self, copy: &StridedCopy) -> Result<()> {
-        let axes = copy.axes.iter().map(|&(count, array, chunk)| (count, chunk, array));
-        self.run((self.chunk.all(), copy.chunk_offset), (self.array, copy.array_offset), axes, copy.element_bytes)
+        // SAFETY: as in `gather`.
+        unsafe { self.box_on_stream().scatter(copy)? };
+        self.stream.synchronize()
     }
 
-    fn run(
-        &self,
-        (src, src_offset): (DeviceSlice, usize),
-        (dst, dst_offset): (DeviceSlice, usize),
-        axes: impl Iterator<Item = (usize, i64, i64)>,
-        element_bytes: usize,
-    ) -> Result<()> {
-        let element = element_bytes as i64;
-        let mut all: Vec<(u64, i64, i64)> = axes.map(|(count, src, dst)| (count as u64, src, dst)).collect();
-        // An axis without gaps on both sides becomes one run of bytes.
-        let mut run_bytes = element_bytes as u64;
-        if let Some(&(count, src, dst)) = all.first()
-            && (src, dst) == (element, element)
-        {
-            run_bytes *= count;
-            all.remove(0);
-        }
-        check_inside(&all, run_bytes, src_offset, src.n_bytes(), |axis| axis.1)?;
-        check_inside(&all, run_bytes, dst_offset, dst.n_bytes(), |axis| axis.2)?;
-        let (from, to) = (src.address() + src_offset as u64, dst.address() + dst_offset as u64);
-        let bits = all.iter().fold(run_bytes | from | to, |bits, axis| bits | axis.1 as u64 | axis.2 as u64);
-        let unit_bytes = 1u64 << bits.trailing_zeros().min(4);
-        all.insert(0, (run_bytes / unit_bytes, unit_bytes as i64, unit_bytes as i64));
-        let n_units = all.iter().map(|axis| axis.0).product();
-        let mut args = BoxArgs {
-            src: from,
-            dst: to,
-            n_units,
-            unit_bytes: unit_bytes as u32,
-            n_axes: all.len() as u32,
-            counts: [1; MAX_AXES],
-            src_strides: [0; MAX_AXES],
-            dst_strides: [0; MAX_AXES],
-        };
-        for (i, &(count, src, dst)) in all.iter().enumerate() {
-            (args.counts[i], args.src_strides[i], args.dst_strides[i]) = (count, src as u64, dst as u64);
-        }
-        let device = self.stream.device();
-        let function = device.module(kernels::find("boxes")?)?.function("boxes_copy")?;
-        let max_ctas = u64::from(device.gpu().multiprocessors * CTAS_PER_MULTIPROCESSOR);
-        let ctas = n_units.div_ceil(THREADS.into()).clamp(1, max_ctas) as u32;
-        // SAFETY: all units are inside of both memories, as checked above. Both live until the next
-        // line has waited.
-        unsafe {
-            function.launch(Grid { ctas, threads: THREADS, shared_bytes: 0 }, &self.stream, args.as_bytes())?
-        };
-        self.stream.synchronize()
+    fn box_on_stream(&self) -> DeviceBox<'_> {
+        DeviceBox { stream: &self.stream, array: self.array, chunk: self.chunk.all() }
     }
 }
 
@@ -160,6 +116,108 @@ impl Drop for DeviceChunk<'_> {
         // If it fails, no work continues either.
         let _ = self.stream.synchronize();
     }
+}
+
+/// A chunk and an array in GPU memory, between which a stream copies.
+pub(super) struct DeviceBox<'a> {
+    pub stream: &'a Stream<'a>,
+    pub array: DeviceSlice<'a>,
+    pub chunk: DeviceSlice<'a>,
+}
+
+impl DeviceBox<'_> {
+    /// Starts a copy of a box from the array to the chunk.
+    ///
+    /// # Errors
+    /// `Device`, `Internal` for a box that is not inside the memory.
+    ///
+    /// # Safety
+    /// Both memories must live until the stream has completed the work.
+    pub unsafe fn gather(&self, copy: &StridedCopy) -> Result<()> {
+        let axes = copy.axes.iter().map(|&(count, array, chunk)| (count, array, chunk));
+        let (src, dst) = ((self.array, copy.array_offset), (self.chunk, copy.chunk_offset));
+        // SAFETY: by this function's contract.
+        unsafe { start(self.stream, src, dst, axes, copy.element_bytes) }
+    }
+
+    /// Starts a copy of a box from the chunk to the array.
+    ///
+    /// # Errors
+    /// As [`gather`](Self::gather).
+    ///
+    /// # Safety
+    /// As [`gather`](Self::gather).
+    pub unsafe fn scatter(&self, copy: &StridedCopy) -> Result<()> {
+        let axes = copy.axes.iter().map(|&(count, array, chunk)| (count, chunk, array));
+        let (src, dst) = ((self.chunk, copy.chunk_offset), (self.array, copy.array_offset));
+        // SAFETY: by this function's contract.
+        unsafe { start(self.stream, src, dst, axes, copy.element_bytes) }
+    }
+
+    /// Starts to fill the chunk with copies of `element`.
+    ///
+    /// # Errors
+    /// As [`gather`](Self::gather).
+    ///
+    /// # Safety
+    /// As [`gather`](Self::gather), also for the memory of `element`.
+    pub unsafe fn fill(&self, element: DeviceSlice) -> Result<()> {
+        let n_bytes = element.n_bytes();
+        let axis = ((self.chunk.n_bytes() / n_bytes) as usize, 0, n_bytes as i64);
+        // SAFETY: by this function's contract.
+        unsafe { start(self.stream, (element, 0), (self.chunk, 0), [axis].into_iter(), n_bytes as usize) }
+    }
+}
+
+/// Starts a copy of a box of elements. `axes`: for each axis, the fastest first, number of elements,
+/// byte stride in the source, byte stride in the destination.
+///
+/// # Safety
+/// Both memories must live until the stream has completed the work.
+unsafe fn start(
+    stream: &Stream,
+    (src, src_offset): (DeviceSlice, usize),
+    (dst, dst_offset): (DeviceSlice, usize),
+    axes: impl Iterator<Item = (usize, i64, i64)>,
+    element_bytes: usize,
+) -> Result<()> {
+    let element = element_bytes as i64;
+    let mut all: Vec<(u64, i64, i64)> = axes.map(|(count, src, dst)| (count as u64, src, dst)).collect();
+    // An axis without gaps on both sides becomes one run of bytes.
+    let mut run_bytes = element_bytes as u64;
+    if let Some(&(count, src, dst)) = all.first()
+        && (src, dst) == (element, element)
+    {
+        run_bytes *= count;
+        all.remove(0);
+    }
+    check_inside(&all, run_bytes, src_offset, src.n_bytes(), |axis| axis.1)?;
+    check_inside(&all, run_bytes, dst_offset, dst.n_bytes(), |axis| axis.2)?;
+    let (from, to) = (src.address() + src_offset as u64, dst.address() + dst_offset as u64);
+    let bits = all.iter().fold(run_bytes | from | to, |bits, axis| bits | axis.1 as u64 | axis.2 as u64);
+    let unit_bytes = 1u64 << bits.trailing_zeros().min(4);
+    all.insert(0, (run_bytes / unit_bytes, unit_bytes as i64, unit_bytes as i64));
+    let n_units = all.iter().map(|axis| axis.0).product();
+    let mut args = BoxArgs {
+        src: from,
+        dst: to,
+        n_units,
+        unit_bytes: unit_bytes as u32,
+        n_axes: all.len() as u32,
+        counts: [1; MAX_AXES],
+        src_strides: [0; MAX_AXES],
+        dst_strides: [0; MAX_AXES],
+    };
+    for (i, &(count, src, dst)) in all.iter().enumerate() {
+        (args.counts[i], args.src_strides[i], args.dst_strides[i]) = (count, src as u64, dst as u64);
+    }
+    let device = stream.device();
+    let function = device.module(kernels::find("boxes")?)?.function("boxes_copy")?;
+    let max_ctas = u64::from(device.gpu().multiprocessors * CTAS_PER_MULTIPROCESSOR);
+    let ctas = n_units.div_ceil(THREADS.into()).clamp(1, max_ctas) as u32;
+    // SAFETY: all units are inside of both memories, as checked above. Both live long enough by this
+    // function's contract.
+    unsafe { function.launch(Grid { ctas, threads: THREADS, shared_bytes: 0 }, stream, args.as_bytes()) }
 }
 
 /// Checks that a box is inside a memory of `n_bytes` bytes.

@@ -141,7 +141,7 @@ impl<'p> CompressPipeline<'p> {
             match output {
                 Output::Pinned(to) => streams.download.fetch(packed, &mut to[..packed_bytes as usize])?,
                 Output::Device(to, _) => streams.download.copy(to.slice(0..packed_bytes)?, packed)?,
-                Output::Staged => return Ok(()),
+                Output::Staged | Output::Scattered => return Ok(()),
             }
         }
         buffers.has_download = true;

@@ -122,7 +122,7 @@ impl DecompressPipeline {
                 Output::Device(dst, stride) if dst.address() != to.address() => {
                     copy_arrays(&streams.download, (dst, stride), (to, array_bytes), n_chunks, array_bytes)?;
                 }
-                Output::Device(..) | Output::Staged => {}
+                Output::Device(..) | Output::Staged | Output::Scattered => {}
             }
         }
         streams.download.record(&events.download.end)

@@ -49,6 +49,8 @@ pub enum Input<'a> {
     Pinned(&'a [u8]),
     /// The pipeline's own input buffer, filled before by a staged copy.
     Staged,
+    /// The same, filled by kernels on the upload stream.
+    Gathered,
     /// Memory of the pipeline's GPU, and the bytes from array to array; 0 for packed frames.
     Device(DeviceSlice<'a>, u64),
 }
@@ -59,6 +61,8 @@ pub enum Output<'a> {
     Pinned(&'a mut [u8]),
     /// The pipeline's own output buffer, from which a staged copy follows.
     Staged,
+    /// The same, from which kernels on the download stream read.
+    Scattered,
     /// Memory of the pipeline's GPU, and the bytes from array to array; 0 for packed frames.
     Device(DeviceSlice<'a>, u64),
 }
@@ -237,17 +241,18 @@ impl<D> Pipeline<D> {
         self.times
     }
 
-    /// Allocates the input buffer of a free entry for the next batch, which will get `n_bytes`
-    /// bytes by a staged copy.
+    /// Allocates the input buffer of a free entry for the next batch of `n_bytes` bytes, which the
+    /// caller copies there on the upload stream. Returns both.
     ///
     /// # Errors
     /// `Device`, `OutOfMemory`.
-    pub fn reserve_input(&mut self, index: usize, n_bytes: u64) -> Result<()> {
+    pub fn reserve_input(&mut self, index: usize, n_bytes: u64) -> Result<(&Stream<'static>, DeviceSlice<'_>)> {
         let Self { streams, ring, .. } = self;
         let BatchBuffers { events, input_buffer, has_upload, .. } = &mut ring[index];
         *has_upload = true;
-        input_buffer.reserve(&streams.upload, n_bytes)?;
-        streams.upload.record(&events.upload.begin)
+        let buffer = input_buffer.reserve(&streams.upload, n_bytes)?;
+        streams.upload.record(&events.upload.begin)?;
+        Ok((&streams.upload, buffer))
     }
 
     /// The upload into the buffer that [`reserve_input`](Self::reserve_input) has allocated.
@@ -258,16 +263,21 @@ impl<D> Pipeline<D> {
         Ok(Upload { dst: self.ring[index].input_buffer.slice(0..n_bytes)?, stream: &self.streams.upload, fill })
     }
 
-    /// The download from the output buffer of an entry whose batch is done.
+    /// The download stream, and the output buffer of an entry whose batch is done.
     ///
     /// # Errors
     /// `Internal` if there is no output buffer.
+    pub fn output(&self, index: usize, n_bytes: u64) -> Result<(&Stream<'static>, DeviceSlice<'_>)> {
+        Ok((&self.streams.download, self.ring[index].output_buffer.slice(0..n_bytes)?))
+    }
+
+    /// The download from the output buffer of an entry whose batch is done.
+    ///
+    /// # Errors
+    /// As [`output`](Self::output).
     pub fn staged_download<'a>(&'a self, index: usize, n_bytes: u64, drain: DrainFn<'a>) -> Result<Download<'a>> {
-        Ok(Download {
-            src: self.ring[index].output_buffer.slice(0..n_bytes)?,
-            stream: &self.streams.download,
-            drain,
-        })
+        let (stream, src) = self.output(index, n_bytes)?;
+        Ok(Download { src, stream, drain })
     }
 
     /// Waits until the batch of an entry is done.
@@ -322,7 +332,7 @@ unsafe fn input_on_device<'a>(
             // SAFETY: by this function's contract.
             unsafe { streams.upload.bring(to, from)? };
         }
-        Input::Staged => {}
+        Input::Staged | Input::Gathered => {}
     }
     Ok((buffer.slice(0..all_bytes)?, n_bytes))
 }

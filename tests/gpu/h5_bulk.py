@@ -3,8 +3,9 @@
     h5_bulk.py PLUGIN HEADER [FOLDER]
 
 Random boxes of datasets are written from CuPy arrays of any strides and read into them, alternating
-with h5py. The chunks must equal those of host arrays byte for byte. Then one dataset of 2 GiB is
-written to FOLDER (/dev/shm) and read back, from both kinds of memory. HEADER is gridz_hdf5.h, which
+with h5py. The chunks must equal those of host arrays byte for byte. Whole datasets follow, from both
+kinds of memory. Then one dataset of 2 GiB is written to FOLDER (/dev/shm) and read back, from both
+kinds of memory. With GRIDZ_BACKEND=cuda, the GPU also processes arrays in host memory. HEADER is gridz_hdf5.h, which
 lists the functions of libhdf5.
 """
 
@@ -171,6 +172,68 @@ def turns(bulk, folder):
     return n_boxes
 
 
+def whole(bulk, folder):
+    """Datasets of many chunks, written as a whole and read from a file that is open for reading only:
+    then a GPU gets batches of chunks, and threads read the file. Chunks equal those of the filter."""
+    rng = numpy.random.default_rng(5)
+    requests = [b"lorenzo", b"lorenzo,level=dense", b"quant,abs=1e-2", b"quant,pwrel=1e-3,level=max", b"multigrid,abs=1e-2", b"ndzip", b"zfp,abs=1e-2"]
+    n_boxes, kinds = 0, set()
+    for case in range(50):
+        rank = int(rng.integers(1, 5))
+        chunk = tuple(int(rng.integers(2, [3000, 60, 20, 9][rank - 1])) for _ in range(rank))
+        # At least 64 chunks, the last one along each axis often cut by the edge.
+        n_chunks = [int(rng.integers(1, 5)) for _ in range(rank - 1)]
+        n_chunks.append(-(-64 // int(numpy.prod(n_chunks))) + 1)
+        shape = tuple(n * size - (int(rng.integers(0, size)) if n > 1 else 0) for n, size in zip(n_chunks, chunk))
+        request = requests[case % len(requests)]
+        dtype = numpy.dtype(rng.choice(["<f4", "<f8", ">f4"] if b"lorenzo" not in request else ["<f4", "<f8", "<i2", "u1", "<c8", ">i4"]))
+        on_gpu = case // len(requests) % 2 == 0
+        dtype = dtype.newbyteorder("<") if on_gpu else dtype
+        extra = {"fillvalue": numpy.array(7, dtype)} if rng.integers(2) and dtype.kind in "fi" else {}
+        options = dict(chunks=chunk, compression=34013, compression_opts=bulk.words(request), shuffle=bool(rng.integers(4) == 0) and b"=" not in request.replace(b"level=", b""), **extra)
+        data = (rng.standard_normal(shape).cumsum(axis=-1) * 50).astype(dtype)
+        n_rows = int(rng.integers(0, 2)) * chunk[0] if n_chunks[0] > 1 and n_chunks[0] * 64 <= numpy.prod(n_chunks) else 0
+        start = (n_rows,) + (0,) * (rank - 1)
+        with h5py.File(f"{folder}/whole.h5", "w") as file:
+            dataset = file.create_dataset("x", shape, dtype, **options)
+            twin = file.create_dataset("y", shape, dtype, **options)
+            source = with_strides(rng, data[n_rows:]) if on_gpu else numpy.asfortranarray(data[n_rows:]) if rng.integers(2) else data[n_rows:]
+            # Some host arrays have another byte order than the file.
+            if not on_gpu and rng.integers(4) == 0 and dtype.itemsize > 1:
+                source = source.astype(dtype.newbyteorder())
+            bulk.move("write", dataset, source, start)
+            twin[n_rows:] = data[n_rows:]
+            assert chunks_of(dataset) == chunks_of(twin), f"case {case}: {request} {shape} {chunk} {dtype}"
+        with h5py.File(f"{folder}/whole.h5") as file:
+            dataset, wanted = file["x"], file["x"][()]
+            for turn in range(3):
+                at = tuple(int(rng.integers(0, n)) for n in shape) if turn else (0,) * rank
+                count = tuple(int(rng.integers(1, n - a + 1)) for n, a in zip(shape, at)) if turn else shape
+                box = tuple(slice(a, a + n) for a, n in zip(at, count))
+                back = with_strides(rng, numpy.zeros(count, dtype)) if on_gpu else numpy.zeros(count[::-1], dtype).T
+                bulk.move("read", dataset, back, at)
+                got = back.get() if on_gpu else back
+                assert got.tobytes() == wanted[box].tobytes(), f"case {case}: read {request} {shape} {chunk} {dtype} {box}"
+                n_boxes += 1
+        kinds.add((request, on_gpu))
+        with open(f"{folder}/whole.h5", "r+b") as file:
+            offset = h5py.File(f"{folder}/whole.h5")["x"].id.get_chunk_info(40)
+            file.seek(offset.byte_offset + offset.size // 2)
+            byte = file.read(1)[0]
+            file.seek(offset.byte_offset + offset.size // 2)
+            file.write(bytes([byte ^ 16]))
+        with h5py.File(f"{folder}/whole.h5") as file:
+            back = cupy.zeros(shape, dtype) if on_gpu else numpy.zeros(shape, dtype)
+            try:
+                bulk.move("read", file["x"], back, (0,) * rank)
+            except Failed as error:
+                assert error.status >= CORRUPT, error
+            else:
+                raise AssertionError(f"case {case}: damage is not reported")
+    assert len(kinds) == 2 * len(requests), kinds
+    return n_boxes
+
+
 def grids(bulk, folder):
     """Coarser grids are read into GPU memory as into host memory, from existing and missing
     chunks."""
@@ -272,12 +335,12 @@ def main():
     bulk = Bulk(*sys.argv[1:3])
     folder = sys.argv[3] if len(sys.argv) > 3 else "/dev/shm"
     with tempfile.TemporaryDirectory(dir=folder) as files:
-        n_boxes = turns(bulk, files)
+        n_boxes, n_whole = turns(bulk, files), whole(bulk, files)
         grids(bulk, files)
         refusals(bulk, files)
         streams(bulk, files)
         speed(bulk, files)
-    print(f"{n_boxes} boxes in 40 datasets are right")
+    print(f"{n_boxes} boxes in 40 datasets are right, and {n_whole} in 50 whole ones")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ mod batch;
 mod boundaries;
 mod bounded;
 mod changing;
+mod chunk_stream;
 mod chunks;
 mod codes;
 mod cut;

@@ -230,7 +230,7 @@ static int is_known(const char *name) {
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strstr(name, parts[i]) != NULL) return 1;
     return strncmp(name, "selftest", 8) == 0 || strncmp(name, "packing_", 8) == 0 || strncmp(name, "multigrid_", 10) == 0 ||
-           strncmp(name, "sparse_", 7) == 0;
+           strncmp(name, "sparse_", 7) == 0 || strncmp(name, "boxes_", 6) == 0;
 }
 
 CUresult cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *options, void **values) {
@@ -356,6 +356,7 @@ CUresult cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t
     *n_bytes = strncmp(name, "packing_take_", 13) == 0 ? 56
                : strncmp(name, "packing_", 8) == 0 ? 64
                : strncmp(name, "sparse_", 7) == 0 ? 104
+               : strncmp(name, "boxes_", 6) == 0 ? 824
                : is_region || strstr(name, "_decompress") != NULL ? 2232 + own + (is_region ? 1200 : 0)
                : is_known(name) && strncmp(name, "selftest", 8) != 0 ? 2224 + own
                                                                      : 48;

@@ -71,6 +71,23 @@ pub struct Plan {
     pub layout: CodecState,
 }
 
+/// Speeds of compression and decompression in GB/s of raw data, with float32 or uint32, on the host of
+/// an H200.
+#[derive(Debug, Clone, Copy)]
+pub struct Speeds {
+    /// Each of 16 CPU cores with AVX-512, while all of them work.
+    pub core: [f32; 2],
+    /// One GPU, if its kernels are slower than copies between host and GPU.
+    pub slow_kernels: Option<[f32; 2]>,
+}
+
+impl Speeds {
+    /// Speeds of a codec whose kernels are faster than copies.
+    pub const fn of_core(compress: f32, decompress: f32) -> Self {
+        Self { core: [compress, decompress], slow_kernels: None }
+    }
+}
+
 /// Maximum size in bytes of the parameters of any current codec; a frame has room for 255.
 const MAX_PARAMS: usize = 191;
 
@@ -298,6 +315,11 @@ pub trait Codec: Sync {
     /// The other parameters that frames of the same request may have, for a codec with kernels.
     fn sibling_params(&self, _params: &[u8]) -> Option<Params> {
         None
+    }
+
+    /// Speeds with these parameters, about. Only the choice between CPU and GPU depends on them.
+    fn speeds(&self, _params: &[u8]) -> Speeds {
+        Speeds::of_core(1.0, 1.0)
     }
 
     /// The state that decoding needs for arrays of this type and folded shape, whose frame has

@@ -17,6 +17,7 @@
 
 mod buffer;
 mod grid;
+mod on_gpus;
 mod pipeline;
 mod placed;
 mod placement;
@@ -32,5 +33,5 @@ pub use placed::PlacedCoder;
 pub use placement::Placement;
 pub use progressive::{FrameCoder, PartReader, Place, ReadAt, Tally};
 pub use selection::{Covers, Part, Selection};
-pub use store::{ChunkCoder, ChunkStore, Encoded};
+pub use store::{ChunkCoder, ChunkStore, Encoded, Frames};
 pub use transfer::{Progress, Transfer, report};

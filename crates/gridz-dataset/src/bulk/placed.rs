@@ -1,7 +1,7 @@
 //! Reads of whole chunks from their places in a file, by all threads.
 
 use crate::bulk::progressive::{Place, ReadAt};
-use crate::bulk::store::ChunkCoder;
+use crate::bulk::store::{ChunkCoder, Frames};
 use crate::bulk::transfer::Buffers;
 use gridz::device::DeviceSlice;
 use gridz::{Context, Source};
@@ -40,6 +40,10 @@ impl ChunkCoder for PlacedCoder<'_> {
 
     fn encode(&self, _chunk: Source, _encoded: &mut [u8], _context: &Context) -> Result<usize> {
         Err(Error::internal("chunks are not written at their old places"))
+    }
+
+    fn frames(&self) -> Option<Frames<'_>> {
+        self.coder.frames().map(|frames| Frames { file: Some(self.file), ..frames })
     }
 
     fn decode(&self, mask: u32, place: &[u8], chunk: &mut [u8], context: &Context) -> Result<()> {

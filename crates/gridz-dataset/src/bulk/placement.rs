@@ -149,7 +149,7 @@ impl Placement {
     /// byte order.
     pub fn contiguous(&self, part: &Part) -> Option<usize> {
         let walk = self.walk(part);
-        let is_run = walk.n_axes == 0 && walk.run.memory == walk.run.chunk && self.swap == 1;
+        let is_run = walk.n_axes == 0 && walk.run.memory == walk.run.chunk && !self.swaps();
         is_run.then_some(walk.memory)
     }
 
@@ -160,7 +160,7 @@ impl Placement {
         let axes = std::iter::once(&walk.run).chain(&walk.axes[..walk.n_axes]);
         let axes = axes.map(|axis| (axis.count, axis.memory, axis.chunk)).collect();
         let (array_offset, chunk_offset) = (walk.memory, walk.chunk);
-        (self.swap == 1).then_some(StridedCopy {
+        (!self.swaps()).then_some(StridedCopy {
             element_bytes: self.element_bytes,
             array_offset,
             chunk_offset,
@@ -214,8 +214,14 @@ impl Placement {
 
     /// Copies `part` from `memory` to its position in `chunk`.
     pub fn gather(&self, part: &Part, memory: &[u8], chunk: &mut [u8]) {
-        let size = self.element_bytes;
+        self.gather_range(part, memory, 0, chunk);
+    }
+
+    /// The same for a part of a range of the chunk, which begins at byte `begin` of the chunk.
+    pub fn gather_range(&self, part: &Part, memory: &[u8], begin: usize, range: &mut [u8]) {
+        let (size, chunk) = (self.element_bytes, range);
         self.walk(part).for_each_run(|at, to, run| {
+            let to = to - begin;
             if self.is_dense(run.memory) && self.is_dense(run.chunk) {
                 let n_bytes = run.count * size;
                 chunk[to..to + n_bytes].copy_from_slice(&memory[at..at + n_bytes]);
@@ -235,10 +241,26 @@ impl Placement {
     /// # Safety
     /// No other thread accesses the elements of the part in `memory` during the call.
     pub unsafe fn scatter(&self, part: &Part, chunk: &mut [u8], memory: &SharedBytes) {
-        let size = self.element_bytes;
+        self.walk(part).for_each_run(|_, from, run| self.swap_run(from, run, chunk));
+        // SAFETY: by this function's contract.
+        unsafe { self.scatter_range(part, 0, chunk, memory) };
+    }
+
+    /// Whether bytes are swapped between memory and chunks.
+    pub fn swaps(&self) -> bool {
+        self.swap != 1
+    }
+
+    /// Copies `part` from a range of the chunk, which begins at byte `begin` of the chunk and has the
+    /// byte order of the memory.
+    ///
+    /// # Safety
+    /// As for [`Placement::scatter`].
+    pub unsafe fn scatter_range(&self, part: &Part, begin: usize, range: &[u8], memory: &SharedBytes) {
+        let (size, chunk) = (self.element_bytes, range);
         let is_large = self.span >= copy::LARGE_BYTES;
         self.walk(part).for_each_run(|at, from, run| {
-            self.swap_run(from, run, chunk);
+            let from = from - begin;
             if self.is_dense(run.memory) && self.is_dense(run.chunk) {
                 let run = &chunk[from..from + run.count * size];
                 // SAFETY: elements of the part.

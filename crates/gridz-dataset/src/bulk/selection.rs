@@ -1,5 +1,7 @@
 //! Selection of a box of a dataset, and its parts in chunks.
 
+use std::ops::Range;
+
 use gridz_codecs::error::{Error, Result};
 use gridz_codecs::types::MAX_RANK;
 
@@ -176,9 +178,43 @@ impl Part {
         self.count().iter().product()
     }
 
+    /// The elements that it has in common with a box of its chunk. `None` if there are none.
+    pub fn within(&self, start: &[u64], count: &[u64]) -> Option<Self> {
+        let mut part = Self { covers: Covers::Part, ..*self };
+        for axis in 0..self.rank {
+            let from = start[axis].max(self.in_chunk[axis]);
+            let to = (start[axis] + count[axis]).min(self.in_chunk[axis] + self.count[axis]);
+            part.in_selection[axis] += from - self.in_chunk[axis];
+            (part.in_chunk[axis], part.count[axis]) = (from, to.checked_sub(from).filter(|&n| n > 0)?);
+        }
+        Some(part)
+    }
+
     /// How much of the chunk the part covers.
     pub fn covers(&self) -> Covers {
         self.covers
+    }
+}
+
+/// Splits the elements `range` of a chunk, numbered in C order, into boxes. Calls `visit` with the
+/// start and the count of each: at most two for each axis. The chunk has at least one axis.
+pub fn for_each_box(chunk: &[u64], range: Range<u64>, mut visit: impl FnMut(&[u64], &[u64])) {
+    let (rank, mut at) = (chunk.len(), range.start);
+    while at < range.end {
+        // The slowest axis along which a step of `inner` elements begins here and fits.
+        let (mut axis, mut inner) = (rank - 1, 1);
+        while axis > 0 && at.is_multiple_of(inner * chunk[axis]) && inner * chunk[axis] <= range.end - at {
+            inner *= chunk[axis];
+            axis -= 1;
+        }
+        let (mut start, mut count, mut rest) = (axes(&[]), axes(&[]), at);
+        for i in (0..rank).rev() {
+            (start[i], rest) = (rest % chunk[i], rest / chunk[i]);
+            count[i] = if i > axis { chunk[i] } else { 1 };
+        }
+        count[axis] = (chunk[axis] - start[axis]).min((range.end - at) / inner);
+        visit(&start[..rank], &count[..rank]);
+        at += count[axis] * inner;
     }
 }
 
@@ -245,5 +281,31 @@ mod tests {
         assert!(Selection::new(&[10, 7], &[4, 0], &[0, 0], &[1, 1]).is_err());
         let far = Selection::new(&[u64::MAX], &[1 << 63], &[1 << 63], &[(1 << 63) - 1]).unwrap();
         assert_eq!((far.n_chunks(), far.part(0).covers()), (1, Covers::UpToTheEdge));
+    }
+
+    /// The boxes of a range contain its elements, each once, and nothing else.
+    #[test]
+    fn boxes_cover_a_range() {
+        for chunk in [&[7][..], &[3, 4], &[2, 1, 5], &[1, 3, 1, 2], &[2, 2, 2, 2]] {
+            let n: u64 = chunk.iter().product();
+            for range in (0..=n).flat_map(|begin| (begin..=n).map(move |end| begin..end)) {
+                let (mut at, mut n_boxes) = (range.start, 0);
+                for_each_box(chunk, range.clone(), |start, count| {
+                    n_boxes += 1;
+                    let n_box: u64 = count.iter().product();
+                    for element in 0..n_box {
+                        let (mut rest, mut number, mut stride) = (element, 0, 1);
+                        for axis in (0..chunk.len()).rev() {
+                            number += (start[axis] + rest % count[axis]) * stride;
+                            (rest, stride) = (rest / count[axis], stride * chunk[axis]);
+                        }
+                        // Elements of a box are contiguous.
+                        assert_eq!(number, at, "{chunk:?} {range:?} {start:?} {count:?}");
+                        at += 1;
+                    }
+                });
+                assert!(at == range.end && n_boxes <= 2 * chunk.len(), "{chunk:?} {range:?}");
+            }
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! Interfaces of the storage of chunks and of their encoding.
 
 use crate::bulk::buffer::Buffer;
-use gridz::Context;
-use gridz::Source;
+use crate::bulk::progressive::ReadAt;
 use gridz::device::DeviceSlice;
+use gridz::{Context, Prepared, Source, Verify};
 use gridz_codecs::error::Result;
 
 /// Description of the encoded bytes of a chunk in a store.
@@ -63,4 +63,20 @@ pub trait ChunkCoder: Sync {
     ) -> Result<bool> {
         Ok(false)
     }
+
+    /// The plan of the frames that `encode` writes, if every chunk is encoded as one frame of
+    /// itself. `decode` must be used for chunks with another mask than 0.
+    fn frames(&self) -> Option<Frames<'_>> {
+        None
+    }
+}
+
+/// Chunks that are encoded as frames.
+#[derive(Clone, Copy)]
+pub struct Frames<'a> {
+    pub prepared: &'a Prepared,
+    /// Whether checksums are verified.
+    pub verify: Verify,
+    /// The file from which frames are read. `None` if the store returns their bytes.
+    pub file: Option<&'a dyn ReadAt>,
 }

@@ -102,11 +102,11 @@ impl Transfer<'_> {
     }
 
     /// Bytes of `part`.
-    fn bytes_of(&self, part: &Part) -> u64 {
+    pub(super) fn bytes_of(&self, part: &Part) -> u64 {
         part.n_elements() * self.placement.element_bytes() as u64
     }
 
-    fn total_bytes(&self) -> u64 {
+    pub(super) fn total_bytes(&self) -> u64 {
         match self.selection.n_chunks() {
             0 => 0,
             _ => self.selection.count().iter().product::<u64>() * self.placement.element_bytes() as u64,
@@ -135,12 +135,14 @@ impl Transfer<'_> {
     /// Those of the store and of the coder; `OutOfMemory`; `Cancelled`. The chunks before the
     /// failed one are in the store.
     pub fn write(&self, store: &mut dyn ChunkStore, memory: Source, progress: Progress) -> Result<()> {
+        let n_done = self.write_on_gpus(store, memory, progress)?;
         let (chunk_bytes, bound) = (self.chunk_bytes(), self.coder.bound());
         let alone = self.context.of_one_thread()?;
         let Split { pool, context, window } = self.split(&alone, chunk_bytes + 2 * bound);
         let (chunks, encoded) = (Buffers::default(), Buffers::default());
         let store = std::cell::RefCell::new(store);
-        let (mut parts, mut done) = (self.selection.parts(), 0);
+        let mut parts = (n_done..self.selection.n_chunks()).map(|i| self.selection.part(i));
+        let mut done = (0..n_done).map(|i| self.bytes_of(&self.selection.part(i))).sum();
         let begin = || {
             let Some(part) = parts.next() else { return Ok(None) };
             let mut before = None;
@@ -246,15 +248,16 @@ impl Transfer<'_> {
     /// # Errors
     /// As for [`Transfer::write`]. After an error the contents of the memory are unspecified.
     pub fn read(&self, store: &mut dyn ChunkStore, memory: Destination, progress: Progress) -> Result<()> {
-        let chunk_bytes = self.chunk_bytes();
-        let alone = self.context.of_one_thread()?;
-        let Split { pool, context, window } = self.split(&alone, chunk_bytes + self.coder.bound());
-        let (chunks, buffers) = (Buffers::default(), Buffers::default());
         let memory = match memory {
             Destination::Host(memory) => Memory::Host(SharedBytes::new(memory)),
             Destination::Device(memory) => Memory::Device(memory),
         };
-        let (mut parts, mut done) = (self.selection.parts(), 0);
+        let (rest, mut done) = self.read_on_gpus(store, &memory, progress)?;
+        let chunk_bytes = self.chunk_bytes();
+        let alone = self.context.of_one_thread()?;
+        let Split { pool, context, window } = self.split(&alone, chunk_bytes + self.coder.bound());
+        let (chunks, buffers) = (Buffers::default(), Buffers::default());
+        let mut parts = rest.into_iter().map(|i| self.selection.part(i));
         let begin = || {
             let Some(part) = parts.next() else { return Ok(None) };
             let mut bytes = buffers.take(0)?;
@@ -263,10 +266,7 @@ impl Transfer<'_> {
         };
         let work = |Incoming { part, encoded, mut bytes }: Incoming| {
             let found = encoded.map(|Encoded { mask, n_bytes }| (mask, &bytes.bytes()[..n_bytes]));
-            match &memory {
-                Memory::Host(memory) => self.decode(&part, found, memory, context, &chunks)?,
-                Memory::Device(memory) => self.decode_on_device(&part, found, *memory, context, &chunks)?,
-            }
+            self.decode_to(&memory, &part, found, context, &chunks)?;
             Ok((part, bytes))
         };
         let finish = |(part, bytes): (Part, Buffer)| {
@@ -277,8 +277,23 @@ impl Transfer<'_> {
         pipeline::run(pool, window, begin, work, finish)
     }
 
-    /// Decodes a chunk and copies `part` of it to `memory`. Without encoded bytes, writes the fill
-    /// value.
+    /// Decodes a chunk and copies `part` of it to `memory`. `found`: the mask and the encoded bytes;
+    /// without them, writes the fill value.
+    pub(super) fn decode_to(
+        &self,
+        memory: &Memory,
+        part: &Part,
+        found: Option<(u32, &[u8])>,
+        context: &Context,
+        chunks: &Buffers,
+    ) -> Result<()> {
+        match memory {
+            Memory::Host(memory) => self.decode(part, found, memory, context, chunks),
+            Memory::Device(memory) => self.decode_on_device(part, found, *memory, context, chunks),
+        }
+    }
+
+    /// [`Transfer::decode_to`] for host memory.
     fn decode(
         &self,
         part: &Part,
@@ -312,7 +327,7 @@ impl Transfer<'_> {
         Ok(())
     }
 
-    /// Like [`Transfer::decode`], for an array in GPU memory. Usually only encoded bytes are
+    /// [`Transfer::decode_to`] for GPU memory. Usually only encoded bytes are
     /// uploaded.
     fn decode_on_device(
         &self,
@@ -355,7 +370,7 @@ impl Transfer<'_> {
 }
 
 /// The caller's memory, to which several threads write.
-enum Memory<'m> {
+pub(super) enum Memory<'m> {
     Host(SharedBytes<'m>),
     Device(DeviceSlice<'m>),
 }

@@ -11,7 +11,7 @@ use super::cd::Values;
 use super::filter::{FILTER_ID, is_plain_bytes};
 use super::record::Record;
 use super::shuffle;
-use crate::bulk::{ChunkCoder, FrameCoder};
+use crate::bulk::{ChunkCoder, FrameCoder, Frames};
 use gridz::device::DeviceSlice;
 use gridz::{Context, Frame, Part, Prepared, Promise, Verify};
 use gridz::{Destination, Source};
@@ -102,6 +102,10 @@ impl ChunkCoder for ChunkFilters {
             frame.decompress(Part::All, chunk, self.verify, context)?;
         }
         Ok(is_usual)
+    }
+
+    fn frames(&self) -> Option<Frames<'_>> {
+        Some(Frames { prepared: &self.prepared, verify: self.verify, file: None })
     }
 
     fn decode(&self, mask: u32, stored: &[u8], chunk: &mut [u8], context: &Context) -> Result<()> {

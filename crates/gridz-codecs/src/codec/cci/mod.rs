@@ -20,7 +20,7 @@ pub mod params;
 mod repeats;
 mod runs;
 
-use crate::codec::{Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, not_written};
+use crate::codec::{Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, Speeds, not_written};
 use crate::cpu::isa::Isa;
 use crate::error::Result;
 use crate::format::checksum::Checksum;
@@ -62,6 +62,10 @@ impl Codec for Cci {
                 Decision::Take(Plan { fold, params, bound, layout: CodecState::new(chunk) })
             }
         }
+    }
+
+    fn speeds(&self, _params: &[u8]) -> Speeds {
+        Speeds::of_core(0.5, 1.0)
     }
 
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {

@@ -26,7 +26,9 @@ mod max;
 pub mod params;
 
 use crate::codec::fold_choice::{self, FoldChoice, Samples, Words};
-use crate::codec::{BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, not_written};
+use crate::codec::{
+    BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, Speeds, not_written,
+};
 use crate::error::Result;
 use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
@@ -88,6 +90,14 @@ impl Codec for Lorenzo {
 
     fn fallback_levels(&self, level: u16) -> &'static [u16] {
         params::fallback_levels(level)
+    }
+
+    fn speeds(&self, params: &[u8]) -> Speeds {
+        match params.first().map(|&b| params::Mode::of(b)) {
+            Some(params::Mode::Dense) => Speeds::of_core(0.2, 0.7),
+            Some(params::Mode::Max) => Speeds { core: [0.02, 0.03], slow_kernels: Some([0.3, 0.3]) },
+            _ => Speeds::of_core(1.0, 1.9),
+        }
     }
 
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {

@@ -32,8 +32,8 @@ mod walk;
 
 use crate::codec::mode::Mode;
 use crate::codec::{
-    BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, Progressive, Promise, not_written,
-    unknown_params,
+    BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, Progressive, Promise, Speeds,
+    not_written, unknown_params,
 };
 use crate::cpu::float::Ieee;
 use crate::error::{Error, Result};
@@ -85,6 +85,10 @@ impl Codec for Multigrid {
         };
         let params = asked.to_params();
         Decision::Take(Plan { fold, params, bound: chunk.payload_bound(), layout: CodecState::new(chunk) })
+    }
+
+    fn speeds(&self, _params: &[u8]) -> Speeds {
+        Speeds::of_core(0.3, 0.7)
     }
 
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {

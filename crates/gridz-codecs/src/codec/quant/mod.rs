@@ -22,8 +22,8 @@ use std::marker::PhantomData;
 use crate::codec::fold_choice::{self, FoldChoice, Samples, ToNumbers, Words};
 use crate::codec::mode::Mode;
 use crate::codec::{
-    BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Params, Plan, Promise, not_written,
-    unknown_params,
+    BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Params, Plan, Promise, Speeds,
+    not_written, unknown_params,
 };
 use crate::cpu::float::Ieee;
 use crate::cpu::isa::Isa;
@@ -119,6 +119,14 @@ impl Codec for Quant {
 
     fn sibling_params(&self, params: &[u8]) -> Option<Params> {
         Asked::sibling_params(params)
+    }
+
+    fn speeds(&self, params: &[u8]) -> Speeds {
+        match Asked::of_params(params, None).map(|asked| asked.level) {
+            Some(QuantLevel::Dense) => Speeds::of_core(0.6, 1.1),
+            Some(QuantLevel::Max) => Speeds { core: [0.13, 0.3], slow_kernels: Some([20.0, 20.0]) },
+            _ => Speeds::of_core(1.4, 2.8),
+        }
     }
 
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {

@@ -29,7 +29,7 @@ mod third_party;
 
 use crate::codec::mode::Mode;
 use crate::codec::{
-    BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, Promise, not_written,
+    BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, Promise, Speeds, not_written,
     unknown_params,
 };
 use crate::error::{Error, Result};
@@ -90,6 +90,10 @@ impl Codec for Zfp {
             ))),
             _ => Decision::Store,
         }
+    }
+
+    fn speeds(&self, _params: &[u8]) -> Speeds {
+        Speeds::of_core(0.6, 0.8)
     }
 
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
