@@ -82,7 +82,8 @@ fn encode(prepared: &Prepared, little: &[u8], dst: &mut [u8], context: &Context)
     Ok(header_dst.len() + n_bytes)
 }
 
-/// Decodes a payload with this checksum, or a region of it, into all of `dst`.
+/// Decodes the payload, or a region of it, and fills `dst`. Compares the checksum of the whole
+/// payload with `checksum`, as far as `verify` and the region allow.
 pub fn decompress(
     prepared: &Prepared,
     region: Option<&Region>,

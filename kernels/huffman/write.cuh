@@ -170,7 +170,7 @@ struct HuffmanPlacer {
         frames.run<kPlaceThreads>(shared.ticket, shared.sums, [](const Ticket&) {}, [&](const Ticket& tile) { return put(tile); });
     }
 
-    // Copies a block to its position in the payload. Thread 0 returns the sums.
+    // Copies a block to its position in the payload. Thread 0 returns the block's part of the checksum.
     __device__ __forceinline__ Sums put(const Ticket& tile) const {
         const u32 chunk = tile.chunk, index = tile.index;
         const HuffmanBlock<T>& block = huffman_blocks<T>(args)[static_cast<u64>(chunk) * args.own.n_blocks + index];

@@ -45,8 +45,8 @@ __device__ __forceinline__ Float<W> whole(W code) {
     return float_of(static_cast<W>(bits_of(kMiddle) + unzigzag(code))) - kMiddle;
 }
 
-// Replaces a prediction or a node that is not finite by 0. Damage and sums of large numbers cause
-// such values.
+// Returns 0 for a prediction or a node that is not finite. Damaged data and sums of large numbers
+// cause such values.
 template <typename F>
 __device__ __forceinline__ F ordinary(F x) {
     return size_of(x) <= Real<decltype(bits_of(x))>::kMax ? x : F(0);

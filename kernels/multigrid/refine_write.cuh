@@ -146,7 +146,7 @@ struct RefineWriter {
         __device__ __forceinline__ void refine_tile(u32 number, u32 tile) const {
             const Step& step = shared.walk.step;
             const W* const before = work.before(plan, number);
-            // The nodes after the last step are needed by the next layer only.
+            // Only the next layer needs the nodes that result from the last step.
             const bool has_after = !kIsLast || (kLayered && layer + 1 < own.n_layers);
             W* const after = kIsLast ? (kLayered ? work.values(layer) : nullptr) : work.before(plan, number + 1);
             W* const numbers = work.numbers() + step.first_number;

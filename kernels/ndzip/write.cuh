@@ -57,9 +57,10 @@ struct WriterWarps {
     __device__ __forceinline__ u32 place(u32 n, const SizedTile& tile) const {
         const u32 before = frames.look_back(tile.chunk, tile.index), end = before + tile.words;
         if (lane == 0 && writer == 0) {
-            // A rewritten chunk keeps the published positions of its tiles. CTAs decide how to
-            // write the chunk by the sum of all lengths, and all of them must see the same sum,
-            // even if the source has changed and this length differs.
+            // If a chunk is written a second time, the positions that were published the first time
+            // stay valid. Each CTA chooses from the sum of all lengths how to write the chunk. So all
+            // CTAs must see the same sum, even if the source has changed since, and this length with
+            // it.
             if (likely(tile.kind == kFirst)) frames.publish_end(tile.chunk, tile.index, end);
             const u32 n_elements = min((tile.index + 1) * kTileBlocks<W>, layout.n_blocks) * kBlock;
             shared.progress[n % kSizedSlots] = Progress{tile.chunk, end < n_elements};

@@ -138,8 +138,8 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
     // Increments of a lane's counts, which share a word: filled elements, and above them outliers.
     static constexpr u32 kFillFound = 1, kOutlierFound = 1 << 16;
 
-    // The coder for MaxScan: decodes numbers and stores their elements. Everything needed for a
-    // number is in registers.
+    // Called by MaxScan: decodes numbers and stores the elements computed from them. All of its state
+    // is in registers.
     struct Coder {
         // kPer: words per 16-byte unit. kTogether: time steps that are unrolled together.
         static constexpr u32 kPer = Word<W>::kPerUnit, kTogether = 1;

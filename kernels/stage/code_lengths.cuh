@@ -15,7 +15,8 @@ template <u32 kSymbols, u32 kThreads>
 struct CodeLengths {
     static constexpr u32 kSymbolBits = 12, kMost = 1u << kSymbolBits;
     static_assert(kSymbols <= kMost, "a leaf is its weight and its symbol");
-    // Nodes of all trees that are built at once. Nodes with the same index are neighbors.
+    // Number of nodes of the trees that are built at the same time. Nodes with the same index in
+    // different trees are adjacent in memory.
     static constexpr u32 kTrees = 4, kNodes = kSymbols > 256 * kTrees ? kSymbols : 256 * kTrees;
 
     union {

@@ -571,7 +571,8 @@ struct TailWriter {
     }
 };
 
-// Reads the words of a front and of a string at some distance after it as if they were contiguous.
+// Reads two byte ranges, the tables in front and the coded bits further on, as one contiguous range
+// of words.
 struct FrontAndString {
     const u32* const words;  // base address of both
     const u32 front_bytes, end;

@@ -108,7 +108,7 @@ def context(threads: int | None):
     if threads is None:
         return ffi.NULL
     if threads < 1:
-        raise ValueError(f"threads={threads}; give 1 or more, or None for all")
+        raise ValueError(f"threads must be 1 or more, or None for all threads of the process, not {threads}")
     options, made = struct("gridz_context_options", threads=threads), ffi.new("gridz_context **")
     check(lib.gridz_context_create(options, made))
     return ffi.gc(made[0], lib.gridz_context_destroy)

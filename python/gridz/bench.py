@@ -177,8 +177,8 @@ def _peers(values: np.ndarray, abs_bound: float | None) -> list[Candidate]:
         Candidate("LZ4", dict(peer.LZ4())),
         Candidate("Zstd 3", dict(peer.Zstd(3))),
     ]
-    # With other types, ranks and byte orders, these two crash, or return wrong values without an
-    # error. With NaN, SZ3 takes minutes for megabytes, and gigabytes of memory.
+    # zfp and SZ3 crash for other types, ranks and byte orders, or return wrong values without an
+    # error. If there are NaNs, SZ3 takes minutes for a few megabytes, and gigabytes of memory.
     if (
         abs_bound is not None
         and values.dtype in (np.dtype("f4"), np.dtype("f8"))

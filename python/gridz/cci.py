@@ -161,7 +161,7 @@ def _converted(matrix):
     if matrix.format == "coo":
         for name, indices, n in zip(("row", "column"), matrix.coords, matrix.shape):
             if indices.shape != matrix.data.shape:
-                raise InvalidArgument(f"the {name} indices have the shape {indices.shape}, but data {matrix.data.shape}")
+                raise InvalidArgument(f"the {name} indices have the shape {indices.shape}, but data has the shape {matrix.data.shape}")
             if len(indices) and not (0 <= indices.min() and indices.max() < n):
                 worst = indices.min() if indices.min() < 0 else indices.max()
                 raise InvalidArgument(f"{name} {worst} is outside a matrix of shape {matrix.shape}")

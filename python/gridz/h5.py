@@ -141,7 +141,7 @@ def read_progressive(
     if out is None:
         out = np.empty(shape, dset.dtype)
     elif tuple(out.shape) != shape:
-        raise InvalidArgument(f"out has the shape {tuple(out.shape)}, but the result has {shape}; give out of that shape")
+        raise InvalidArgument(f"out has the shape {tuple(out.shape)}, but the result has the shape {shape}; pass an array of that shape as out")
     address, dtype, strides = _memory(dset, out, True)
     info = struct("gridz_h5_part_info")
     with _Bar(progress, "read") as bar, _locked() as h5py:
@@ -358,7 +358,7 @@ def _check_shape(dset, shape, start) -> tuple:
     inner, name = _inner(dset).shape, _name_of(dset)
     own = tuple(shape)[: len(shape) - len(inner)]
     if tuple(shape)[len(own) :] != inner:
-        raise InvalidArgument(f"elements of {name} are arrays of shape {inner}; the array's shape {tuple(shape)} must end with {inner}")
+        raise InvalidArgument(f"each element of {name} is an array of shape {inner}, so the shape {tuple(shape)} must end with {inner}")
     if start is None and own != tuple(dset.shape):
         raise InvalidArgument(
             f"the array has the shape {tuple(shape)}, {name} has {(*dset.shape, *inner)}; "

@@ -170,7 +170,8 @@ fn is_stderr(file: &File, info: &str) -> bool {
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
     let Ok(of) = file.metadata() else { return false };
-    // A file without a name (no links) captures the output of a test.
+    // Test runners capture stderr in files that they have unlinked. So a file without links is taken
+    // for such a file, and not for data.
     let may_hold_data = (of.is_file() && of.nlink() > 0) || of.file_type().is_block_device();
     match flags {
         Some(flags) => {

@@ -43,8 +43,8 @@ impl Exact {
         self.nearest > bound || self.nearest == bound && self.rest > 0.0
     }
 
-    /// True if it is more than `value` · `magnitude`. Both factors are nonnegative, and `value` is
-    /// below 1.
+    /// True if this error is more than `value` · `magnitude`. Both factors are nonnegative, and `value`
+    /// is below 1.
     pub fn exceeds_product(self, value: f64, magnitude: f64) -> bool {
         // Two factors of 2^500 move small products away from the subnormal numbers, where products
         // and rests are rounded.

@@ -194,7 +194,7 @@ fn any<T: Element, R: Ring<T>>(view: &View, values: AnyValues<T>, x: &[T], i: us
     sums
 }
 
-/// Adds the lanes' codes, of `W` bytes, to the lanes' columns.
+/// Adds each lane's code, of `W` bytes, to its column.
 #[inline(always)]
 fn add_lane_codes<const W: usize>(codes: &[u8], columns: &mut [u32; LANES]) {
     let codes = &codes[..LANES * W];

@@ -1,4 +1,4 @@
-//! The table of codecs. A new codec is one entry here.
+//! The table of codecs. CONTRIBUTING.md lists what else a new codec needs.
 
 pub use crate::codec::encode_params::CodecParam;
 use crate::codec::gpu::GpuCodec;

@@ -19,7 +19,7 @@ const DEFAULT: u32 = 0x1f80;
 const SEEN: u32 = 0x3f;
 
 impl Ieee {
-    /// Sets this thread's state to the default, unless it is that already.
+    /// Sets this thread's floating-point state to the default, if it differs.
     #[inline]
     pub fn begin() -> Self {
         #[cfg(target_arch = "x86_64")]

@@ -196,7 +196,8 @@ impl<'a> PartReader<'a> {
         };
         let n_bytes = part.frame_bytes;
         if n_bytes > stored_bytes {
-            let text = format!("a chunk has {stored_bytes} encoded bytes, but {n_bytes} are needed");
+            let text =
+                format!("a chunk is truncated: it has {stored_bytes} encoded bytes, but {n_bytes} are needed");
             return Err(Error::new(ErrorKind::Truncated, text));
         }
         // The head has already been read, so it counts too.

@@ -64,8 +64,8 @@ pub trait ChunkCoder: Sync {
         Ok(false)
     }
 
-    /// The plan of the frames that `encode` writes, if every chunk is encoded as one frame of
-    /// itself. `decode` must be used for chunks with another mask than 0.
+    /// The plan of the frames that `encode` writes, if it writes exactly one frame for each chunk.
+    /// Chunks whose mask is not 0 must be decoded by `decode`.
     fn frames(&self) -> Option<Frames<'_>> {
         None
     }

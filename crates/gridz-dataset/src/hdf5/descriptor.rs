@@ -56,8 +56,8 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// Borrows the descriptor of a dataset's file, which is valid while the file is open. The inner
-    /// `Err` is the reason why there is none; it completes "because …".
+    /// Borrows the descriptor of a dataset's file. It is valid while the file is open. If there is
+    /// none, the inner `Err` is the reason, in words that can follow "because".
     ///
     /// # Errors
     /// `Host` if HDF5 cannot flush the file.

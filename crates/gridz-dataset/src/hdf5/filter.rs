@@ -250,7 +250,8 @@ fn decode(values: &[u32], frame: &[u8], verify: Verify) -> Result<(Buffer, usize
     // shorter one.
     let may_vary = record.is_none_or(|record| is_plain_bytes(record.array())) || is_opaque;
     if n_bytes == 0 || !(may_vary || Some(n_bytes) == expected) {
-        let text = format!("a frame of {n_bytes} bytes does not fit a chunk of {} bytes", expected.unwrap_or(0));
+        let text =
+            format!("a frame contains {n_bytes} bytes of data, but the chunk has {} bytes", expected.unwrap_or(0));
         return Err(Error::corrupt(text));
     }
     // So the bytes may be fewer than a chunk, but the buffer may not be shorter. The file

@@ -221,7 +221,8 @@ fn choose<'a, W: Word, S: Simd<W>>(
         }
     };
     if is_dense && masked.is_none() && best.cost < (n / FEW_BITS) as u64 {
-        // The few remaining bits may all be in rows that were not sampled.
+        // With so low a cost, the differences that are not zero may all be in rows that were not
+        // sampled. So all rows are measured.
         let middle = Samples::middle::<FEW>(&numbers[..n], base);
         best = predict::choose::<_, _, Each>(
             s,

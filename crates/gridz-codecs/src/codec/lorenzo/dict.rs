@@ -36,6 +36,9 @@ pub struct Coding<W> {
     indices: pack::Coding,
 }
 
+/// Maximum number of counts that may rule dictionaries out. Sorting takes the time of ten.
+const MAX_COUNTS: usize = 6;
+
 /// Bits of an index among `n_entries` entries.
 fn index_bits(n_entries: usize) -> u32 {
     usize::BITS - (n_entries - 1).leading_zeros()
@@ -110,8 +113,8 @@ fn least_entries<W: Word>(values: &[W], k: u32) -> usize {
 ///
 /// Counting takes a tenth of the time of sorting, and excludes nearly all blocks without repeated
 /// values. Dropping one more lower bit at most halves the number of entries, so an index gets
-/// shorter by one bit at most. Two or three counts therefore exclude all k: a count for the largest
-/// k with which `most` entries would pay, then for the least k that is still possible.
+/// shorter by one bit at most. A few counts therefore exclude all k: a count for the largest k with
+/// which `most` entries would pay, then for the least k that is still possible.
 #[inline(always)]
 fn is_ruled_out<W: Word>(values: &[W], most: usize, pays: impl Fn(u32, usize) -> bool) -> bool {
     if most == 0 {
@@ -119,7 +122,7 @@ fn is_ruled_out<W: Word>(values: &[W], most: usize, pays: impl Fn(u32, usize) ->
     }
     let mut at_least = [1; 64];
     let mut k = (0..W::BITS).rev().find(|&k| pays(k, most)).unwrap_or(0);
-    for _ in 0..3 {
+    for _ in 0..MAX_COUNTS {
         let counted = least_entries(values, k);
         for (other, least) in (0..W::BITS).zip(&mut at_least) {
             *least = counted.div_ceil(1 << other.saturating_sub(k)).max(*least);

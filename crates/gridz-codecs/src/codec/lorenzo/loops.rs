@@ -63,7 +63,7 @@ outlined! {
     /// Expands lanes: writes the `n` numbers to the unmasked positions of `to`, and zeros to the
     /// others.
     pub fn expand<'a, W>(s, masked: &'a Bitmap, numbers: &'a mut [W], n: usize, to: &'a mut [W]) {
-        // The last rows read numbers after the first `n`, which must be zeros.
+        // The last loads read beyond the first `n` numbers. What they read must be zero.
         numbers[n..n + LANES].fill(W::default());
         let (mut from, mut k) = (0, 0);
         while k < masked.words().len() {

@@ -72,7 +72,7 @@ pub fn decode_part<T: Real>(
             let of_exact = checksum_of(job.level, Prefetch::Nothing, exact, payload.exact_at(k) as u64);
             let is_checked = job.verify && head.n_layers > 1;
             if is_checked && check_of(of_exact, exact.len()) != head.layers[k].exact_check {
-                let text = "the exact elements of a multigrid payload are damaged: their checksum does not match";
+                let text = "the elements that a multigrid payload stores without loss are damaged: their checksum does not match";
                 return Err(Error::corrupt(text));
             }
             sums = sums.combine(of_exact);

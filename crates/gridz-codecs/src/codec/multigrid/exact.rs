@@ -121,7 +121,7 @@ impl<'b, W: Word> Piece<'b, W> {
         let head = take(&mut bytes, ALIGNMENT)?;
         let flags = u16::from_le_bytes([head[0], head[1]]);
         if flags == 0 || flags & !(FILL_MASK | OUTLIERS) != 0 || head[2..] != [0; 2] {
-            let text = "the exact elements of a multigrid payload are of an unknown kind; a newer gridz may read \
+            let text = "the elements that a multigrid payload stores without loss have an unknown encoding; a newer gridz may read \
                         this data";
             return Err(Error::new(ErrorKind::UnsupportedFormat, text));
         }

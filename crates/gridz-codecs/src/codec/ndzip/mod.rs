@@ -238,8 +238,8 @@ fn decode<W: Coded>(layout: &Layout, job: &Job, payload: &[u8], dst: &mut [u8]) 
     decoded.into_iter().try_fold(sums, |sums, piece| Ok(sums.combine(piece?)))
 }
 
-/// Decodes the blocks that a region touches, and copies its elements from the border. Blocks have
-/// no checksums of their own, so the checksum covers the whole payload.
+/// Decodes the blocks that overlap a region, and copies the region's elements in the border. Blocks
+/// have no checksums of their own; the only checksum covers the whole payload.
 fn decode_region<W: Coded>(
     layout: &Layout,
     job: &Job,

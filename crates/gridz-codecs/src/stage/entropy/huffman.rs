@@ -203,7 +203,8 @@ mod tests {
         assert_eq!(lengths_of(&[0, 7]), [0, 1]);
         assert_eq!(lengths_of(&[1, 1, 2, 4]), [3, 3, 2, 1]);
         assert_eq!(lengths_of(&[5, 5, 5, 5]), [2, 2, 2, 2]);
-        // Leaf 2 and the node merged from 1 and 1 weigh the same: the leaf is older.
+        // The leaves of weight 2 and the node merged from 1 and 1 weigh the same. The leaves are taken
+        // first.
         assert_eq!(lengths_of(&[1, 1, 2, 2]), [2, 2, 2, 2]);
     }
 

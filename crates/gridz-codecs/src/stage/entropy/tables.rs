@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 use crate::stage::bits::{Writer, peek};
 use crate::stage::entropy::frequencies::{Frequencies, LOG2_TOTAL, MAX_SYMBOLS, TABLE_BITS};
 
-/// Maximum number of bytes of the tables of `contexts` contexts, with the bytes that a writer may
-/// overwrite after them.
+/// Maximum number of bytes of the tables of `contexts` contexts, including the bytes after them that
+/// a writer may overwrite.
 pub const fn tables_bytes(contexts: usize) -> usize {
     (contexts * (TABLE_BITS + 1)).div_ceil(8) + 8
 }

@@ -16,7 +16,7 @@ pub trait Cost<W: Word> {
     /// Number of words whose bits are counted for a row of lanes, where those of a mask count.
     fn units(mask: u32) -> usize;
 
-    /// Adds the bits that the unsigned numbers of the mask do not need.
+    /// Adds the leading zero bits of the unsigned numbers in the lanes of `mask` to `missing`.
     fn add_missing<S: Simd<W>>(s: S, missing: S::Sum, mask: u32, numbers: S::Row) -> S::Sum;
 }
 

@@ -102,11 +102,12 @@ unsafe fn encode_block<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: 
     }
 }
 
-/// Decodes the block at `stream` to word `offset` of the bands, given by their first bytes.
+/// Decodes the block at `stream` into the bands, from word `offset` on. `bands` points to the first
+/// byte of each band.
 ///
 /// # Safety
-/// The CPU must have the level. `stream` must be valid for reading [`REGISTER`] bytes more than the
-/// heads imply, and the bands for writing the block's rows.
+/// The CPU must support the instructions of `L`. [`REGISTER`] bytes beyond the length that the heads
+/// state must be readable at `stream`, and the block's rows must be writable in the bands.
 #[inline(always)]
 pub unsafe fn decode_block<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
     stream: *const u8,

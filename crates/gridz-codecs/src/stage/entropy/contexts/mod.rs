@@ -286,7 +286,8 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Reads `n` symbols. Zeros follow them up to a whole row. Their sizes follow `start` in `sizes`.
+    /// Reads `n` symbols, and pads them with zeros to a whole row. Their sizes are in `sizes`, from
+    /// `start` on.
     fn symbols(
         &mut self,
         level: Isa,
