@@ -50,7 +50,7 @@
 // - `memory`, `backend`: host or GPU memory, and the choice of CPU or GPU;
 // - `Prepared`: everything about a request that does not depend on the data;
 // - `context`: the caller's threads and settings;
-// - `cpu`, `gpu`: the two back ends, the latter with `header_template`, `kernel_args`, `launch` and
+// - `cpu`, `gpu`: the two back ends, the latter with `header_template`, `kernel_args`, `grid`, `launch` and
 //   `staging`;
 // - `frame`, `compress`, `decompress`, `detail`: the calls for one frame;
 // - `into_request`, `typed`: requests as Rust values, and slices of numbers;
@@ -83,6 +83,7 @@ pub mod device;
 pub mod format;
 mod frame;
 mod gpu;
+mod grid;
 mod header_template;
 mod into_request;
 mod kernel_args;
