@@ -21,7 +21,7 @@ suites=(
     "frames shapes:: boundaries:: codes:: cut:: folds:: lanes:: large:: regions:: parts::"
     "hostile hostile:: resealed::"
     "changing changing::"
-    "batches chunks:: waiting:: streams::"
+    "batches chunks:: chunk_stream:: waiting:: streams::"
     "sparse sparse::"
     "indices indices::"
     "layers layers::"

@@ -164,7 +164,7 @@ pub fn of_chunk(
         // Stored bytes are only copied, which is fastest in place.
         None if prepared.entry.id == STORED => Ok(None),
         None => {
-            let (speeds, threads) = (prepared.speeds(), context.pool().threads());
+            let (speeds, threads) = (prepared.speeds(), context.n_threads());
             let work = HostWork { raw_bytes, direction, speeds, threads, copies: Copies::Single };
             for_host_memory(settings, &work, Device::in_turn)
         }

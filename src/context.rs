@@ -50,6 +50,8 @@ pub struct Context {
     settings: Option<Settings>,
     /// Number of the only GPU that may be used.
     gpu: Option<u32>,
+    /// Number of further threads that work on other chunks at the same time.
+    n_others: usize,
 }
 
 impl Context {
@@ -110,13 +112,20 @@ impl Context {
         Ok(Self { settings: Some(settings), ..self })
     }
 
-    /// The same context with only the calling thread.
+    /// The same context with only the calling thread, for each of the threads that work on chunks of
+    /// their own.
     ///
     /// # Errors
     /// `InvalidArgument` for an invalid environment variable.
     pub fn of_one_thread(&self) -> Result<Self> {
         let settings = Some(self.settings()?.clone());
-        Ok(Self { pool: Some(Pool::new(1)), memory_limit: self.memory_limit, settings, gpu: self.gpu })
+        let n_others = self.n_threads() - 1;
+        Ok(Self { pool: Some(Pool::new(1)), memory_limit: self.memory_limit, settings, gpu: self.gpu, n_others })
+    }
+
+    /// Number of threads that work at the same time, on this chunk or on others.
+    pub(super) fn n_threads(&self) -> usize {
+        self.pool().threads() + self.n_others
     }
 
     /// The context's settings or those of the process.
