@@ -16,9 +16,10 @@ use gridz_cuda::Device;
 /// With `auto`, a program that already uses a GPU gets it for chunks in host memory with at least
 /// this many raw bytes.
 const AUTO_BYTES: u64 = 4 << 20;
-/// Speed of copies between host and GPU, in GB/s of raw data, measured on the host of an H200 (PCIe
-/// 5): of pinned memory, and of pageable memory for each CPU thread and at most.
+// Speeds of copies between host and GPU, in GB/s of raw data, measured on the host of an H200 (PCIe 5).
+/// Of pinned memory.
 pub const PINNED_SPEED: f32 = 45.0;
+/// Of pageable memory: for each CPU thread, and the maximum of all threads.
 const STAGED_SPEED_PER_THREAD: f32 = 4.0;
 const MAX_STAGED_SPEED: f32 = 30.0;
 

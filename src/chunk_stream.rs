@@ -25,8 +25,9 @@ use crate::scheduler::{self, CompressIo, DecompressIo, WorkQueue};
 use crate::strided_copy::{DeviceBox, StridedCopy};
 use gridz_codecs::codec::gpu::Direction;
 use gridz_codecs::codec::registry::STORED;
+use gridz_codecs::cpu::pages::can_map;
 use gridz_codecs::cpu::pool::lock;
-use gridz_codecs::error::{Error, Result};
+use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::settings::Backend;
 use gridz_cuda::{Device, DeviceSlice, PinnedBuffer, Stream};
 
@@ -34,7 +35,7 @@ use gridz_cuda::{Device, DeviceSlice, PinnedBuffer, Stream};
 #[derive(Clone, Copy)]
 pub enum ChunkInputs<'a> {
     /// In host memory. Copies bytes of the array of a chunk, from the given offset on. Several
-    /// threads call it, once for every byte.
+    /// threads call it, each byte in exactly one call.
     Host(&'a (dyn Fn(u64, usize, &mut [u8]) + Sync)),
     /// In GPU memory.
     Device(DeviceChunks<'a>),
@@ -44,7 +45,7 @@ pub enum ChunkInputs<'a> {
 #[derive(Clone, Copy)]
 pub enum ChunkOutputs<'a> {
     /// In host memory. Stores bytes of the array of a chunk, from the given offset on. Several
-    /// threads call it, once for every byte.
+    /// threads call it, each byte in exactly one call.
     Host(&'a (dyn Fn(u64, usize, &[u8]) + Sync)),
     /// In GPU memory.
     Device(DeviceChunks<'a>),
@@ -68,7 +69,7 @@ pub type ReadFrame<'a> = dyn Fn(u64, usize, &mut [u8]) -> Result<()> + Sync + 'a
 pub struct FrameInputs<'a> {
     /// The length of each frame.
     pub lengths: &'a [u64],
-    /// Several threads call it, once for every byte.
+    /// Several threads call it, each byte in exactly one call.
     pub read: &'a ReadFrame<'a>,
     /// Decompresses a frame without a GPU. Called for frames that the kernels reject: those of
     /// other codecs, and damaged ones.
@@ -84,12 +85,15 @@ pub struct ChunkStream<'a> {
     devices: Vec<&'static Device>,
 }
 
-/// Maximum raw bytes of a batch. The memory of all batches in flight fits into the caches of GPU
-/// memory and of pinned memory, so that it need not be allocated again in every call.
-const MAX_BATCH_BYTES: u64 = 64 << 20;
+/// Maximum raw bytes of a batch. Its frames fit into 64 MiB with their headers. The memory of all
+/// batches in flight fits into the caches of GPU memory and of pinned memory, so that it need not be
+/// allocated again in every call.
+const MAX_BATCH_BYTES: u64 = 63 << 20;
+/// Memory that must be available for the stack and the heap of a further thread.
+const THREAD_BYTES: usize = 8 << 20;
 
-/// Frames that have arrived in host memory.
-struct Arrived {
+/// Frames that are downloaded to host memory, or have arrived there.
+struct Download {
     chunks: Range<u64>,
     lengths: Vec<u64>,
     packed: PinnedBuffer,
@@ -153,9 +157,9 @@ struct Compression<'a> {
     inputs: ChunkInputs<'a>,
     array_bytes: u64,
     device: &'static Device,
-    /// Frames that are downloaded, oldest first.
-    in_flight: VecDeque<Arrived>,
-    arrived: Sender<Arrived>,
+    /// Frames whose download has begun, oldest first.
+    in_flight: VecDeque<Download>,
+    arrived: Sender<Download>,
     /// Buffers that the calling thread has returned, and the number of those not yet allocated. The
     /// mutex lets threads share the rest.
     free: Mutex<Receiver<PinnedBuffer>>,
@@ -197,7 +201,7 @@ impl<'a> CompressIo<'a> for Compression<'a> {
             Some(buffer) => buffer,
             None => self.device.pinned(n_bytes)?,
         };
-        self.in_flight.push_back(Arrived { chunks, lengths: lengths.to_vec(), packed });
+        self.in_flight.push_back(Download { chunks, lengths: lengths.to_vec(), packed });
         let packed = &mut self.in_flight.back_mut().expect("it was added").packed;
         Ok(Output::Pinned(&mut packed[..n_bytes]))
     }
@@ -231,8 +235,11 @@ impl<'a> DecompressIo<'a> for Decompression<'a> {
         let first = self.offsets.partition_point(|&offset| offset <= begin) - 1;
         for i in first..self.frames.lengths.len() {
             let (from, to) = (self.offsets[i].max(begin), self.offsets[i + 1].min(begin + n_bytes));
-            if from >= to {
+            if self.offsets[i] >= begin + n_bytes {
                 break;
+            }
+            if from >= to {
+                continue;
             }
             let (frame, padding) = bytes[(from - begin) as usize..(to - begin) as usize]
                 .split_at_mut(((self.offsets[i] + self.frames.lengths[i]).min(to).saturating_sub(from)) as usize);
@@ -288,7 +295,8 @@ impl Decompression<'_> {
 
 impl<'a> ChunkStream<'a> {
     /// The GPUs for about `n_chunks` chunks, whose arrays are in `memory` or, if that is `None`, in
-    /// host memory. Batches have at most `batch_bytes` raw bytes. `None`: the CPU should process them.
+    /// host memory. Batches have at most `batch_bytes` raw bytes. `None`: the CPU should process them,
+    /// or a chunk is larger than a batch.
     ///
     /// # Errors
     /// `Device`, `InvalidArgument` if the GPU is required; `InvalidArgument` for memory of another GPU
@@ -301,7 +309,8 @@ impl<'a> ChunkStream<'a> {
         context: &'a Context,
     ) -> Result<Option<Self>> {
         let (settings, array_bytes) = (context.settings()?, prepared.array.n_bytes());
-        if n_chunks == 0 || array_bytes == 0 || prepared.entry.id == STORED {
+        let is_too_large = array_bytes > batch_bytes.min(MAX_BATCH_BYTES);
+        if n_chunks == 0 || array_bytes == 0 || is_too_large || prepared.entry.id == STORED {
             return Ok(None);
         }
         let devices = if let Some(memory) = memory {
@@ -321,6 +330,7 @@ impl<'a> ChunkStream<'a> {
         self.prepared.array.n_bytes()
     }
 
+    /// `is_staged`: larger batches are faster from the start, because the bus limits them.
     fn sizer(&self, is_staged: bool) -> BatchSizer {
         let limit = (self.batch_bytes / self.devices.len() as u64).min(MAX_BATCH_BYTES);
         BatchSizer::new(self.array_bytes(), limit, is_staged)
@@ -338,7 +348,8 @@ impl<'a> ChunkStream<'a> {
         inputs: ChunkInputs,
         store: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<u64> {
-        let (devices, mut n_stored) = (&self.devices, 0);
+        let (devices, mut stored) = (&self.devices, 0);
+        let n_stored = &mut stored;
         on_gpus(devices, self.context.settings()?, || {
             let ((arrived, receiver), (recycle, free)) = (channel(), channel());
             let work = || {
@@ -353,6 +364,7 @@ impl<'a> ChunkStream<'a> {
                     // that return.
                     n_new: DEPTH * devices.len() + 2,
                 };
+                // The file is slower than copies, and gets its first frames earlier from small batches.
                 let (queue, mut sizer) = (WorkQueue::new(n_chunks), self.sizer(false));
                 // The pipelines are dropped before the memory that `io` lends to them.
                 pipelines(devices, |device| CompressPipeline::new(device, self.prepared))?.and_then(|mut all| {
@@ -362,19 +374,19 @@ impl<'a> ChunkStream<'a> {
                     Ok(())
                 })
             };
-            receive(work, receiver, |Arrived { chunks, lengths, packed }| {
+            receive(work, receiver, move |Download { chunks, lengths, packed }| {
                 let mut at = 0;
                 for (i, n_bytes) in chunks.zip(lengths) {
                     store(i, &packed[at..at + n_bytes as usize])?;
                     at += n_bytes.next_multiple_of(FRAME_ALIGNMENT) as usize;
-                    n_stored = i + 1;
+                    *n_stored = i + 1;
                 }
                 // If all chunks are compressed, nobody needs it.
                 let _ = recycle.send(packed);
                 Ok(())
             })
         })?;
-        Ok(n_stored)
+        Ok(stored)
     }
 
     /// Decompresses all chunks. The calling thread calls `done` with every range of chunks that is
@@ -434,11 +446,16 @@ fn receive<T: Send>(
     receiver: Receiver<T>,
     mut each: impl FnMut(T) -> Result<()>,
 ) -> Result<Attempt<()>> {
-    std::thread::scope(|scope| {
-        let worker = scope.spawn(work);
+    let no_thread = || Error::new(ErrorKind::OutOfMemory, "the system has no memory for a further thread");
+    std::thread::scope(move |scope| {
+        if !can_map(THREAD_BYTES) {
+            return Err(no_thread());
+        }
+        let worker = std::thread::Builder::new().spawn_scoped(scope, work).map_err(|_| no_thread())?;
         let received = receiver.iter().try_for_each(&mut each);
-        // The worker's next message fails, and then it stops.
-        drop(receiver);
+        // After an error or a panic, the worker must not wait for what `each` would send. It stops
+        // when it sends or receives next.
+        drop((receiver, each));
         let worked = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         received.and(worked)
     })

@@ -19,6 +19,7 @@ use crate::pipeline::decompress::DecompressPipeline;
 use crate::pipeline::{Input, Output};
 use crate::prepared::Prepared;
 use crate::scheduler::{self, CompressIo, DecompressIo, WorkQueue};
+use gridz_codecs::codec::Speeds;
 use gridz_codecs::cpu::pool::lock;
 use gridz_codecs::cpu::shared::SharedBytes;
 use gridz_codecs::error::{Error, Result, try_vec};
@@ -306,10 +307,7 @@ pub fn decompress_gpu(
         // Then CPU threads have nothing to copy, and the bus limits the GPUs.
         let both_pinned = io.is_pinned && matches!(io.dst, Endpoint::Pinned(_));
         if both_pinned && context.settings()?.backend == Backend::Auto {
-            {
-                let [_, core_speed] = prepared.speeds().core;
-                with_cpu_help(&io, &queue, (devices.len(), core_speed), context, work)?
-            }
+            with_cpu_help(&io, &queue, (devices.len(), prepared.speeds()), context, work)?
         } else {
             work()?
         }
@@ -319,11 +317,11 @@ pub fn decompress_gpu(
 }
 
 /// Runs `work`, in which GPUs decompress chunks from the front of the queue, while worker threads
-/// decompress chunks from its back. `core_speed` is that of one thread.
+/// decompress chunks from its back.
 fn with_cpu_help(
     io: &Decompression,
     queue: &WorkQueue,
-    (n_gpus, core_speed): (usize, f32),
+    (n_gpus, speeds): (usize, Speeds),
     context: &Context,
     work: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
@@ -331,7 +329,9 @@ fn with_cpu_help(
     let (n_done, failed) = (AtomicU64::new(0), Mutex::new(None));
     // Chunks that the GPUs decompress while a thread decompresses one. If fewer are left, the GPUs
     // would wait for the thread.
-    let min_left = (PINNED_SPEED / core_speed).ceil() as u64 * n_gpus as u64;
+    let [_, of_core] = speeds.core;
+    let of_gpu = speeds.slow_kernels.map_or(PINNED_SPEED, |[_, kernels]| kernels.min(PINNED_SPEED));
+    let min_left = (of_gpu / of_core).ceil() as u64 * n_gpus as u64;
     let step = || {
         let Some(i) = queue.pop_back(min_left) else { return false };
         n_done.fetch_add(1, Ordering::Relaxed);

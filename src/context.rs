@@ -112,8 +112,7 @@ impl Context {
         Ok(Self { settings: Some(settings), ..self })
     }
 
-    /// The same context with only the calling thread, for each of the threads that work on chunks of
-    /// their own.
+    /// A context of one thread, for code that gives each thread of this context its own chunk.
     ///
     /// # Errors
     /// `InvalidArgument` for an invalid environment variable.

@@ -13,6 +13,7 @@ pub use crate::chunks::{compress_chunks, decompress_chunks};
 #[doc(hidden)]
 pub use crate::kernels::find as kernels;
 pub use crate::packing::Packing;
+pub use crate::staging::JOB_BYTES;
 pub use crate::strided_copy::{DeviceChunk, StridedCopy};
 pub use gridz_codecs::codec::gpu::Direction;
 pub use gridz_cuda::{DeviceSlice, StreamHandle, gpu_of_pointer};

@@ -20,8 +20,8 @@ use gridz_cuda::{Device, DeviceBuffer, DeviceSlice, Event, PinnedBuffer, Stream,
 const BUFFER_BYTES: usize = 8 << 20;
 /// Staging buffers per direction.
 const N_BUFFERS: usize = 6;
-/// Bytes that a worker fills or drains at a time.
-const JOB_BYTES: usize = 256 << 10;
+/// Maximum number of bytes that a worker fills or drains at a time.
+pub const JOB_BYTES: usize = 256 << 10;
 
 /// A copy to the GPU.
 pub struct Upload<'a> {

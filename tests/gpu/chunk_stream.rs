@@ -244,10 +244,12 @@ fn errors_of_the_caller() {
     let failed = || Error::new(ErrorKind::Cancelled, "the caller's own error");
     for bad in [0, 17, 39] {
         let (gather, mut n) = (|i, at, bytes: &mut [u8]| chunks.gather(i, at, bytes), 0);
+        // The GPU waits for the slow thread, and must not wait for ever.
         let made = chunks.stream(Direction::Compress, None, 2, &context).compress(
             40,
             ChunkInputs::Host(&gather),
             &mut |i, _| {
+                std::thread::sleep(std::time::Duration::from_millis(20));
                 n += 1;
                 if i == bad { Err(failed()) } else { Ok(()) }
             },

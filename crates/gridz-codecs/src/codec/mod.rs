@@ -77,7 +77,7 @@ pub struct Plan {
 pub struct Speeds {
     /// Each of 16 CPU cores with AVX-512, while all of them work.
     pub core: [f32; 2],
-    /// One GPU, if its kernels are slower than copies between host and GPU.
+    /// One GPU, if its kernels are slower than copies between host and GPU; 0 without kernels.
     pub slow_kernels: Option<[f32; 2]>,
 }
 
@@ -317,7 +317,7 @@ pub trait Codec: Sync {
         None
     }
 
-    /// Speeds with these parameters, about. Only the choice between CPU and GPU depends on them.
+    /// Approximate speeds with these parameters. Only the choice between CPU and GPU depends on them.
     fn speeds(&self, _params: &[u8]) -> Speeds {
         Speeds::of_core(1.0, 1.0)
     }

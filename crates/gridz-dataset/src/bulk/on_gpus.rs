@@ -10,7 +10,8 @@ use crate::bulk::selection::{Covers, Part, for_each_box};
 use crate::bulk::store::{ChunkStore, Frames};
 use crate::bulk::transfer::{Memory, Progress, Transfer, report};
 use gridz::device::{
-    ChunkInputs, ChunkOutputs, ChunkStream, DeviceChunks, DeviceSlice, Direction, FrameInputs, StridedCopy,
+    ChunkInputs, ChunkOutputs, ChunkStream, DeviceChunks, DeviceSlice, Direction, FrameInputs, JOB_BYTES,
+    StridedCopy,
 };
 use gridz::{Prepared, Source};
 use gridz_codecs::error::Result;
@@ -27,10 +28,12 @@ impl Transfer<'_> {
         plan: (&'a Prepared, Direction),
         memory: Option<DeviceSlice>,
     ) -> Result<Option<ChunkStream<'a>>> {
-        // Pieces of chunks are whole elements. Bytes are swapped only in pieces of host memory that are
-        // written to.
-        let can_swap = memory.is_none() && plan.1 == Direction::Compress;
-        if !self.placement.element_bytes().is_power_of_two() || self.placement.swaps() && !can_swap {
+        // Pieces of chunks in host memory are whole elements. Bytes are swapped only when pieces are
+        // copied from host memory.
+        let (size, is_on_host) = (self.placement.element_bytes(), memory.is_none());
+        let can_swap = is_on_host && plan.1 == Direction::Compress;
+        let is_whole = !is_on_host || size.is_power_of_two() && size <= JOB_BYTES;
+        if !is_whole || self.placement.swaps() && !can_swap {
             return Ok(None);
         }
         let batch_bytes = self.memory_limit / BATCHES_PER_LIMIT;
@@ -116,11 +119,10 @@ impl Transfer<'_> {
             }
         }
         let read = |i: u64, at: usize, bytes: &mut [u8]| file.read_at(places[i as usize].at + at as u64, bytes);
-        let one_thread = self.context.of_one_thread()?;
         let buffers = Default::default();
         let decompress = |i: u64| {
             let (part, place) = (self.selection.part(numbers[i as usize]), places[i as usize].to_bytes());
-            self.decode_to(memory, &part, Some((0, &place)), &one_thread, &buffers)
+            self.decode_to(memory, &part, Some((0, &place)), self.context, &buffers)
         };
         let frames = FrameInputs { lengths: &lengths, read: &read, decompress: &decompress };
         let scatter = |i: u64, at: usize, bytes: &[u8]| {
@@ -143,8 +145,9 @@ impl Transfer<'_> {
         let n_read = stream.decompress(&frames, outputs, verify, &mut |chunks: Range<u64>| {
             for i in chunks {
                 done += self.bytes_of(&self.selection.part(numbers[i as usize]));
+                report(progress, done, self.total_bytes())?;
             }
-            report(progress, done, self.total_bytes())
+            Ok(())
         })?;
         rest.extend(&numbers[n_read as usize..]);
         rest.sort_unstable();

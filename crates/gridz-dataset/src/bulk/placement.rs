@@ -217,7 +217,7 @@ impl Placement {
         self.gather_range(part, memory, 0, chunk);
     }
 
-    /// The same for a part of a range of the chunk, which begins at byte `begin` of the chunk.
+    /// As [`Placement::gather`], for a part inside a range of the chunk that begins at byte `begin`.
     pub fn gather_range(&self, part: &Part, memory: &[u8], begin: usize, range: &mut [u8]) {
         let (size, chunk) = (self.element_bytes, range);
         self.walk(part).for_each_run(|at, to, run| {
@@ -241,7 +241,9 @@ impl Placement {
     /// # Safety
     /// No other thread accesses the elements of the part in `memory` during the call.
     pub unsafe fn scatter(&self, part: &Part, chunk: &mut [u8], memory: &SharedBytes) {
-        self.walk(part).for_each_run(|_, from, run| self.swap_run(from, run, chunk));
+        if self.swaps() {
+            self.walk(part).for_each_run(|_, from, run| self.swap_run(from, run, chunk));
+        }
         // SAFETY: by this function's contract.
         unsafe { self.scatter_range(part, 0, chunk, memory) };
     }
@@ -251,8 +253,8 @@ impl Placement {
         self.swap != 1
     }
 
-    /// Copies `part` from a range of the chunk, which begins at byte `begin` of the chunk and has the
-    /// byte order of the memory.
+    /// Copies `part`, which is inside a range of the chunk that begins at byte `begin`, to `memory`. The
+    /// range has the byte order of the memory.
     ///
     /// # Safety
     /// As for [`Placement::scatter`].

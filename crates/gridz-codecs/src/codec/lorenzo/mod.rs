@@ -95,7 +95,7 @@ impl Codec for Lorenzo {
     fn speeds(&self, params: &[u8]) -> Speeds {
         match params.first().map(|&b| params::Mode::of(b)) {
             Some(params::Mode::Dense) => Speeds::of_core(0.2, 0.7),
-            Some(params::Mode::Max) => Speeds { core: [0.02, 0.03], slow_kernels: Some([0.3, 0.3]) },
+            Some(params::Mode::Max) => Speeds { core: [0.02, 0.03], slow_kernels: Some([0.0, 0.0]) },
             _ => Speeds::of_core(1.0, 1.9),
         }
     }
