@@ -215,6 +215,8 @@ pub trait Simd<W: Word>: Keys {
     /// code is inlined into its caller, so a step with several callers is outlined unless it takes
     /// less than about 100 ns. `outlined!` makes tasks of functions.
     fn outlined<T: WithSimd<W>>(self, task: T) -> T::Output;
+    /// As [`Simd::outlined`], for a task that is the same for all words, so that it is compiled once.
+    fn outlined_for_all_words<T: WithSimd<u64>>(self, task: T) -> T::Output;
 
     /// A word in all lanes.
     fn splat(self, word: W) -> Self::Row;

@@ -294,6 +294,11 @@ macro_rules! level {
                 // SAFETY: the token is proof of the instructions.
                 unsafe { super::with_avx512(task) }
             }
+            #[inline(always)]
+            fn outlined_for_all_words<T: WithSimd<u64>>(self, task: T) -> T::Output {
+                // SAFETY: the token is proof of the instructions.
+                unsafe { super::with_avx512(task) }
+            }
 
 
             $($narrow_elements)*
