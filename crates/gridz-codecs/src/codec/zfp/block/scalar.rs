@@ -217,7 +217,7 @@ fn add_planes<W: Word, const N: usize, const M: usize>(digits: &mut [W; N], q: u
     }
 }
 
-/// See [`super::encode`] and [`super::encode_checked`]. `N` elements have planes of `M` words.
+/// See [`super::encode`]. `N` elements have planes of `M` words.
 #[inline(always)]
 pub fn encode<T: Scalar, const N: usize, const M: usize>(
     numbers: &Parameters,
