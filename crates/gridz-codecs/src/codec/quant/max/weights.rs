@@ -402,9 +402,10 @@ fn solve(sums: &[[i64; TAPS]; TAPS], present: impl Iterator<Item = usize>, weigh
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stage::rows::PORTABLE;
 
     fn of(view: View, numbers: &[u32]) -> Weights {
-        Weights::choose(&Neighbours::new(view), numbers, &mut Vec::with_capacity(SAMPLES))
+        Weights::choose(PORTABLE, &Neighbours::new(view), numbers, &mut Vec::with_capacity(SAMPLES))
     }
 
     #[test]

@@ -119,11 +119,17 @@ impl<T: Value> Kernel for Encode<'_, '_, T> {
     fn run(self) -> u32 {
         let Self { rank, numbers, blocks, out, decoded } = self;
         match rank {
-            1 => scalar::encode::<T, 4, 1>(numbers, blocks, out, decoded),
-            2 => scalar::encode::<T, 16, 1>(numbers, blocks, out, decoded),
-            3 => scalar::encode::<T, 64, 1>(numbers, blocks, out, decoded),
-            _ => scalar::encode::<T, 256, 4>(numbers, blocks, out, decoded),
+            1 => scalar::encode::<T, 4, 1>(1, numbers, blocks, out, decoded),
+            2 => scalar::encode::<T, 16, 1>(2, numbers, blocks, out, decoded),
+            3 => scalar::encode::<T, 64, 1>(3, numbers, blocks, out, decoded),
+            _ => scalar::encode::<T, 256, 4>(4, numbers, blocks, out, decoded),
         }
+    }
+
+    #[inline(always)]
+    fn run_small(self) -> u32 {
+        let Self { rank, numbers, blocks, out, decoded } = self;
+        scalar::encode::<T, 256, 4>(rank as u32, numbers, blocks, out, decoded)
     }
 }
 
@@ -162,16 +168,31 @@ impl<T: Value> Kernel for DecodeInTurn<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Self { rank, numbers, bytes, at, blocks } = self;
+        let rank = self.rank;
+        self.each(|numbers, bits, blocks| match rank {
+            1 => scalar::decode::<T, 4, 1>(1, numbers, bits, blocks),
+            2 => scalar::decode::<T, 16, 1>(2, numbers, bits, blocks),
+            3 => scalar::decode::<T, 64, 1>(3, numbers, bits, blocks),
+            _ => scalar::decode::<T, 256, 4>(4, numbers, bits, blocks),
+        });
+    }
+
+    #[inline(always)]
+    fn run_small(self) {
+        let rank = self.rank as u32;
+        self.each(|numbers, bits, blocks| scalar::decode::<T, 256, 4>(rank, numbers, bits, blocks));
+    }
+}
+
+impl<T: Value> DecodeInTurn<'_, T> {
+    /// Decodes each sequence of blocks by `decode`.
+    #[inline(always)]
+    fn each(self, decode: impl Fn(&Parameters, &mut BitReader, &mut [T])) {
+        let Self { numbers, bytes, at, blocks, .. } = self;
         let n = blocks.len() / at.len();
         for (at, blocks) in at.iter_mut().zip(blocks.chunks_exact_mut(n)) {
             let mut bits = BitReader::new(bytes, *at);
-            match rank {
-                1 => scalar::decode::<T, 4, 1>(numbers, &mut bits, blocks),
-                2 => scalar::decode::<T, 16, 1>(numbers, &mut bits, blocks),
-                3 => scalar::decode::<T, 64, 1>(numbers, &mut bits, blocks),
-                _ => scalar::decode::<T, 256, 4>(numbers, &mut bits, blocks),
-            }
+            decode(numbers, &mut bits, blocks);
             *at = bits.position();
         }
     }
