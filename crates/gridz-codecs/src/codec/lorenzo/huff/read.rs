@@ -131,9 +131,7 @@ impl Decoder<'_> {
         // Perform each step for all lanes before the next step, which depends on it: the CPU's
         // lookahead is limited.
         let mut ends = *lanes;
-        // The compiler does not know that this is RUN: unrolled, the loop would be large, and not faster.
-        let n = RUN.min(numbers.len());
-        for i in 0..n / PER_WORD {
+        for i in 0..RUN / PER_WORD {
             let mut words = [0; AT_ONCE];
             for k in 0..AT_ONCE {
                 words[k] = window(self.strings, ends[k].at);
