@@ -2,15 +2,15 @@
 
 use crate::common::zfp::{self, Vector, vectors};
 use crate::common::{assert_same_bytes, sha256};
-use gridz_codecs::codec::zfp::block::{BitWriter, GROUP, Scalar, decode, encode, encode_checked};
+use gridz_codecs::codec::zfp::block::{BitWriter, GROUP, Parameters, Value, decode, encode};
 use gridz_codecs::codec::zfp::numbers::{Numbers, REVERSIBLE};
 use gridz_codecs::cpu::isa::Isa;
 
-fn elements<T: Scalar>(raw: &[u8]) -> Vec<T> {
+fn elements<T: Value>(raw: &[u8]) -> Vec<T> {
     raw.chunks_exact(T::BYTES).map(T::read).collect()
 }
 
-fn bytes<T: Scalar>(elements: &[T]) -> Vec<u8> {
+fn bytes<T: Value>(elements: &[T]) -> Vec<u8> {
     let mut bytes = vec![0; elements.len() * T::BYTES];
     for (bytes, element) in bytes.chunks_exact_mut(T::BYTES).zip(elements) {
         element.write(bytes);
@@ -20,7 +20,7 @@ fn bytes<T: Scalar>(elements: &[T]) -> Vec<u8> {
 
 #[test]
 fn all_streams_of_libzfp_both_ways() {
-    fn check<T: Scalar>(level: Isa, vector: &Vector) {
+    fn check<T: Value>(level: Isa, vector: &Vector) {
         let Vector { name, extents, numbers, .. } = vector;
         let stream = zfp::encode::<T>(level, extents, numbers, &elements(&vector.raw));
         assert_same_bytes(&stream, &vector.stream, name);
@@ -34,8 +34,8 @@ fn all_streams_of_libzfp_both_ways() {
     }
 }
 
-/// Random blocks of every kind that a coder may encounter.
-fn blocks<T: Scalar>(seed: u64, n: usize, is_reversible: bool) -> Vec<T> {
+/// Random blocks of every kind that a coder may encounter: of floats, or of integers as the floats with their bits.
+fn blocks<T: Value>(seed: u64, n: usize, are_integers: bool, is_reversible: bool) -> Vec<T> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut random = move || {
         state ^= state << 13;
@@ -58,18 +58,18 @@ fn blocks<T: Scalar>(seed: u64, n: usize, is_reversible: bool) -> Vec<T> {
         };
         let special = [f64::NAN, f64::INFINITY, -0.0, f64::MIN_POSITIVE, -1e38][random() as usize % 5];
         let is_special = is_reversible && kind == 6 && random().is_multiple_of(16);
-        element_of::<T>(if is_special { special } else { value }, random())
+        element_of::<T>(if is_special { special } else { value }, are_integers, random())
     };
     (0..n).map(&mut element).collect()
 }
 
 /// A float of this value, or an integer of the same relative magnitude in its type.
-fn element_of<T: Scalar>(value: f64, random: u64) -> T {
-    match (T::IS_FLOAT, T::BYTES) {
-        (true, 4) => T::read(&(value as f32).to_le_bytes()),
-        (true, _) => T::read(&value.to_le_bytes()),
-        (false, 4) => T::read(&((value * 1e3) as i32 >> 2).to_le_bytes()),
-        (false, _) if random.is_multiple_of(2) => T::read(&((value * 1e12) as i64 >> 2).to_le_bytes()),
+fn element_of<T: Value>(value: f64, is_integer: bool, random: u64) -> T {
+    match (is_integer, T::BYTES) {
+        (false, 4) => T::read(&(value as f32).to_le_bytes()),
+        (false, _) => T::read(&value.to_le_bytes()),
+        (true, 4) => T::read(&((value * 1e3) as i32 >> 2).to_le_bytes()),
+        (true, _) if random.is_multiple_of(2) => T::read(&((value * 1e12) as i64 >> 2).to_le_bytes()),
         _ => T::read(&((value * 1e3) as i64 >> 2).to_le_bytes()),
     }
 }
@@ -79,7 +79,7 @@ fn element_of<T: Scalar>(value: f64, random: u64) -> T {
 /// lossless modes, the original.
 #[test]
 fn levels_agree() {
-    fn check<T: Scalar>(seed: u64) {
+    fn check<T: Value>(seed: u64, are_integers: bool) {
         let rank = 1 + seed as usize % 4;
         let n = 4usize.pow(rank as u32);
         let default = Numbers::DEFAULT;
@@ -95,7 +95,8 @@ fn levels_agree() {
             _ => Numbers { minbits: bits(29.3), maxbits: bits(29.3), ..default },
         };
         let n_blocks = if seed.is_multiple_of(3) { GROUP / n } else { 1 + seed as usize % (GROUP / n) };
-        let elements = blocks::<T>(seed, n * n_blocks, numbers.is_reversible());
+        let elements = blocks::<T>(seed, n * n_blocks, are_integers, numbers.is_reversible());
+        let numbers = Parameters { numbers: &numbers, are_integers };
         let start = seed as usize % 131;
         let (mut wanted, mut wanted_elements) = (Vec::new(), Vec::new());
         for level in Isa::all() {
@@ -103,16 +104,17 @@ fn levels_agree() {
                 let mut stream = vec![0xff; room];
                 let mut out = BitWriter::new(&mut stream, start);
                 let mut checked = vec![T::default(); elements.len()];
-                let n_bits = encode_checked(level, rank, &numbers, &elements, &mut out, &mut checked) as usize;
+                let decoded = Some(&mut checked[..]);
+                let n_bits = encode(level, rank, &numbers, &elements, &mut out, decoded) as usize;
                 let end = out.position();
                 assert_eq!(end, start + n_bits);
                 out.finish();
                 stream.truncate(end.div_ceil(64) * 8);
                 let mut again = vec![0xff; room];
                 let mut out = BitWriter::new(&mut again, start);
-                assert_eq!(encode(level, rank, &numbers, &elements, &mut out) as usize, n_bits);
+                assert_eq!(encode(level, rank, &numbers, &elements, &mut out, None) as usize, n_bits);
                 out.finish();
-                let what = format!("{seed} {level:?} {rank} {numbers:?}");
+                let what = format!("{seed} {level:?} {rank} {are_integers} {:?}", *numbers);
                 assert_same_bytes(&again[..stream.len()], &stream, &what);
                 if wanted.is_empty() {
                     (wanted, wanted_elements) = (stream.clone(), bytes(&checked));
@@ -131,17 +133,17 @@ fn levels_agree() {
         }
     }
     for seed in 0..2000 {
-        check::<f32>(seed);
-        check::<f64>(seed);
-        check::<i32>(seed);
-        check::<i64>(seed);
+        for are_integers in [false, true] {
+            check::<f32>(seed, are_integers);
+            check::<f64>(seed, are_integers);
+        }
     }
 }
 
 /// Random bits, truncated anywhere: all levels read the same elements.
 #[test]
 fn rubbish_is_the_same_at_all_levels() {
-    fn check<T: Scalar>(seed: u64, stream: &[u8]) {
+    fn check<T: Value>(seed: u64, are_integers: bool, stream: &[u8]) {
         let rank = 1 + seed as usize % 4;
         let default = Numbers::DEFAULT;
         let numbers = match seed / 4 % 4 {
@@ -150,6 +152,7 @@ fn rubbish_is_the_same_at_all_levels() {
             2 => Numbers { maxbits: 77, minexp: -20, ..default },
             _ => Numbers { minexp: REVERSIBLE, ..default },
         };
+        let numbers = Parameters { numbers: &numbers, are_integers };
         let mut wanted = None;
         for level in Isa::all() {
             let mut blocks = vec![T::default(); 16 * GROUP];
@@ -165,27 +168,27 @@ fn rubbish_is_the_same_at_all_levels() {
                 decode(level, rank, &numbers, stream, &mut at, blocks);
                 assert_eq!(at, ends[four]);
             }
-            assert!(read.1 == bytes(&blocks), "{seed} {level:?} {rank} {numbers:?}");
+            assert!(read.1 == bytes(&blocks), "{seed} {level:?} {rank} {are_integers} {:?}", *numbers);
             for (i, blocks) in blocks.chunks_exact_mut(GROUP).enumerate() {
                 let mut at = [starts[i]];
                 decode(level, rank, &numbers, stream, &mut at, blocks);
                 assert_eq!(at, [ends[i]]);
             }
-            assert!(read.1 == bytes(&blocks), "{seed} {level:?} {rank} {numbers:?}");
+            assert!(read.1 == bytes(&blocks), "{seed} {level:?} {rank} {are_integers} {:?}", *numbers);
             let wanted = wanted.get_or_insert_with(|| read.clone());
-            assert!(*wanted == read, "{seed} {level:?} {rank} {numbers:?}");
+            assert!(*wanted == read, "{seed} {level:?} {rank} {are_integers} {:?}", *numbers);
         }
     }
     for seed in 0..2000u64 {
-        let random = blocks::<i64>(7 * seed + 1, 64, false);
+        let random = blocks::<f64>(7 * seed + 1, 64, true, false);
         let mut stream = bytes(&random);
         if seed.is_multiple_of(3) {
             stream.fill(if seed.is_multiple_of(2) { 0xff } else { 0x55 });
         }
         let stream = &stream[..seed as usize % 512];
-        check::<f32>(seed, stream);
-        check::<f64>(seed, stream);
-        check::<i32>(seed, stream);
-        check::<i64>(seed, stream);
+        for are_integers in [false, true] {
+            check::<f32>(seed, are_integers, stream);
+            check::<f64>(seed, are_integers, stream);
+        }
     }
 }

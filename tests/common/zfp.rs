@@ -1,7 +1,7 @@
 //! Encodes and decodes whole arrays as zfp streams, block by block; and loads streams of libzfp,
 //! which are not part of the project.
 
-use gridz_codecs::codec::zfp::block::{self, BitWriter, Scalar};
+use gridz_codecs::codec::zfp::block::{self, BitWriter, Parameters, Value};
 use gridz_codecs::codec::zfp::numbers::{Numbers, REVERSIBLE};
 use gridz_codecs::cpu::isa::Isa;
 use serde::Deserialize;
@@ -128,14 +128,15 @@ pub fn blocks(extents: &[usize]) -> Vec<Vec<(usize, bool)>> {
     all
 }
 
-/// Encodes an array to a stream.
-pub fn encode<T: Scalar>(level: Isa, extents: &[usize], numbers: &Numbers, array: &[T]) -> Vec<u8> {
+/// Encodes an array of floats to a stream.
+pub fn encode<T: Value>(level: Isa, extents: &[usize], numbers: &Numbers, array: &[T]) -> Vec<u8> {
+    let numbers = &Parameters { numbers, are_integers: false };
     let mut bytes = vec![0xee; (array.len() * 4usize.pow(extents.len() as u32) * 10 + 64).next_multiple_of(8)];
     let mut out = BitWriter::new(&mut bytes, 0);
     for block in blocks(extents) {
         let elements: Vec<T> = block.iter().map(|&(at, _)| array[at]).collect();
         let start = out.position();
-        let n_bits = block::encode(level, extents.len(), numbers, &elements, &mut out);
+        let n_bits = block::encode(level, extents.len(), numbers, &elements, &mut out, None);
         assert_eq!(out.position() - start, n_bits as usize);
     }
     assert!(!out.ran_out());
@@ -145,8 +146,9 @@ pub fn encode<T: Scalar>(level: Isa, extents: &[usize], numbers: &Numbers, array
     bytes
 }
 
-/// Decodes a stream of `n` elements.
-pub fn decode<T: Scalar>(level: Isa, extents: &[usize], numbers: &Numbers, stream: &[u8]) -> Vec<T> {
+/// Decodes a stream of floats.
+pub fn decode<T: Value>(level: Isa, extents: &[usize], numbers: &Numbers, stream: &[u8]) -> Vec<T> {
+    let numbers = &Parameters { numbers, are_integers: false };
     let mut array = vec![T::default(); extents.iter().product()];
     let mut at = [0];
     let mut elements = vec![T::default(); 4usize.pow(extents.len() as u32)];

@@ -22,7 +22,7 @@ use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::{Error, Result, try_vec};
 use gridz_codecs::types::{Array, DType, Shape};
 use moments::Scales;
-use number::{Number, Task, with_numbers_of};
+use number::{AnyNumber, Number, Task, with_numbers_of};
 use pair::{BLOCK, Findings, Pair};
 use ssim::{Read, Similarities, Ssim};
 
@@ -178,7 +178,22 @@ pub fn compare(
     let parts = if matches!(dtype, C64 | C128) { 2 } else { 1 };
     let pair = Pair { bytes: [original, decoded], order: array.order(), parts, missing, pwrel };
     let comparison = Comparison { pair, shape: array.shape(), bound, pool: context.pool() };
-    with_numbers_of(dtype, comparison)
+    let (look, read) = with_numbers_of(dtype, Functions)?;
+    comparison.report(look, read)
+}
+
+/// [`Pair::look`] for numbers of a type.
+type Look = fn(&Pair, Range<usize>, Scales) -> Findings;
+
+/// The functions of [`Pair`] for numbers of a type. All other code is compiled once for all types.
+struct Functions;
+
+impl Task for Functions {
+    type Output = (Look, Read);
+
+    fn run<N: Number>(self) -> Result<(Look, Read)> {
+        Ok((|pair, places, scales| pair.look::<N>(places, scales), |pair, start, rows| pair.read::<N>(start, rows)))
+    }
 }
 
 /// Two arrays, and the bound to check.
@@ -189,22 +204,20 @@ struct Comparison<'a> {
     pool: &'a Pool,
 }
 
-impl Task for Comparison<'_> {
-    type Output = Report;
-
-    fn run<N: Number>(self) -> Result<Report> {
+impl Comparison<'_> {
+    fn report(self, look: Look, read: Read) -> Result<Report> {
         let _ieee = Ieee::begin();
-        let (mut found, mut scales) = (self.look::<N>(Scales::NONE)?, Scales::NONE);
+        let (mut found, mut scales) = (self.look(look, Scales::NONE)?, Scales::NONE);
         let range = found.range();
         let largest = found.largest.map(|(error, _)| error);
         let is_some = |exact: Option<exact::Exact>| exact.is_some_and(|exact| exact.nearest > 0.0);
         if found.numbers > 0 && !found.moments.are_sound(is_some(range), is_some(largest)) {
             scales = Scales::of(found.magnitude, largest.map_or(0.0, |error| error.nearest));
-            found = self.look::<N>(scales)?;
+            found = self.look(look, scales)?;
         }
 
         let index = |number: usize| (number / self.pair.parts) as u64;
-        let extremes = found.extremes.map_or([f64::NAN; 2], |extremes| extremes.map(N::to_f64));
+        let extremes = found.extremes.map_or([f64::NAN; 2], |extremes| extremes.map(AnyNumber::to_f64));
         let (nearest_range, rmse) =
             (range.map_or(f64::NAN, |range| range.nearest), found.moments.root_mean_square_error(scales));
         let largest_relative_error = found.largest_relative.map_or(f64::NAN, |(error, _)| error);
@@ -227,7 +240,6 @@ impl Task for Comparison<'_> {
             Some((bound, quotient, false)) => (bound, quotient.min(1.0)),
             None => (f64::NAN, f64::NAN),
         };
-        let read: Read = |pair, start, rows| pair.read::<N>(start, rows);
         let similarity = |rank| match range {
             Some(range) => self.similarity(read, rank, extremes, range),
             None => Ok(f64::NAN),
@@ -257,17 +269,15 @@ impl Task for Comparison<'_> {
             ssim_3d: similarity(3)?,
         })
     }
-}
 
-impl Comparison<'_> {
     /// Reads all numbers. `scales` are the powers of two that apply before squaring.
-    fn look<N: Number>(&self, scales: Scales) -> Result<Findings<N>> {
+    fn look(&self, look: Look, scales: Scales) -> Result<Findings> {
         let n_numbers = self.shape.n_elements() as usize * self.pair.parts;
-        let look = |places: Range<usize>| {
+        let work = |places: Range<usize>| {
             let _ieee = Ieee::begin();
-            self.pair.look::<N>(places, scales)
+            look(&self.pair, places, scales)
         };
-        let found = self.pool.map(pieces(n_numbers, PIECE[0])?, look);
+        let found = self.pool.map(pieces(n_numbers, PIECE[0])?, work);
         Ok(found.into_iter().fold(Findings::default(), Findings::and))
     }
 

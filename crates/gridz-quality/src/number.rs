@@ -35,10 +35,10 @@ pub trait Number: Copy + Send + Sync {
     /// The nearest f64.
     fn to_f64(self) -> f64;
 
-    /// The number rounded up and rounded down to an f64.
+    /// The number, exactly.
     #[inline(always)]
-    fn up_and_down(self) -> [f64; 2] {
-        [self.to_f64(); 2]
+    fn exactly(self) -> AnyNumber {
+        AnyNumber::Float(self.to_f64())
     }
 
     /// The magnitude of the difference of two finite numbers.
@@ -51,6 +51,57 @@ pub trait Number: Copy + Send + Sync {
     #[inline(always)]
     fn is_below(self, other: Self) -> bool {
         self.to_f64() < other.to_f64()
+    }
+}
+
+/// A finite number of any type, for code that is compiled once.
+#[derive(Debug, Clone, Copy)]
+pub enum AnyNumber {
+    /// A number that f64 represents exactly.
+    Float(f64),
+    /// An integer of 64 bits.
+    Integer(i128),
+}
+
+impl AnyNumber {
+    /// The nearest f64.
+    pub fn to_f64(self) -> f64 {
+        match self {
+            Self::Float(number) => number,
+            Self::Integer(number) => number as f64,
+        }
+    }
+
+    /// The number rounded up and rounded down to an f64.
+    pub fn up_and_down(self) -> [f64; 2] {
+        let nearest = self.to_f64();
+        let Self::Integer(number) = self else { return [nearest; 2] };
+        match (nearest as i128).cmp(&number) {
+            Ordering::Less => [nearest.next_up(), nearest],
+            Ordering::Equal => [nearest; 2],
+            Ordering::Greater => [nearest, nearest.next_down()],
+        }
+    }
+
+    /// The magnitude of the difference of two numbers of the same type.
+    pub fn difference(self, other: Self) -> Exact {
+        match (self, other) {
+            (Self::Integer(a), Self::Integer(b)) => Exact::of_integer(a.abs_diff(b) as u64),
+            _ => Exact::difference(self.to_f64(), other.to_f64()),
+        }
+    }
+
+    /// True if this number is below another one of the same type.
+    pub fn is_below(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Integer(a), Self::Integer(b)) => a < b,
+            _ => self.to_f64() < other.to_f64(),
+        }
+    }
+
+    /// The smallest and the largest of four numbers, in order within each pair.
+    pub fn extremes(a: [Self; 2], b: [Self; 2]) -> [Self; 2] {
+        [if b[0].is_below(a[0]) { b[0] } else { a[0] }, if a[1].is_below(b[1]) { b[1] } else { a[1] }]
     }
 }
 
@@ -142,13 +193,8 @@ macro_rules! wide_integers {
                 self as f64
             }
 
-            fn up_and_down(self) -> [f64; 2] {
-                let nearest = self as f64;
-                match (nearest as i128).cmp(&i128::from(self)) {
-                    Ordering::Less => [nearest.next_up(), nearest],
-                    Ordering::Equal => [nearest; 2],
-                    Ordering::Greater => [nearest, nearest.next_down()],
-                }
+            fn exactly(self) -> AnyNumber {
+                AnyNumber::Integer(self.into())
             }
 
             fn difference(self, other: Self) -> Exact {
@@ -236,10 +282,10 @@ mod tests {
     #[test]
     fn what_a_float_cannot_hold_is_rounded_both_ways() {
         let far = 2f64.powi(53);
-        assert_eq!(((1i64 << 53) + 1).up_and_down(), [far.next_up(), far]);
-        assert_eq!((-(1i64 << 53) - 1).up_and_down(), [-far, (-far).next_down()]);
-        assert_eq!(u64::MAX.up_and_down(), [2f64.powi(64), 2f64.powi(64).next_down()]);
-        assert_eq!((1u64 << 60).up_and_down(), [2f64.powi(60); 2]);
+        assert_eq!(((1i64 << 53) + 1).exactly().up_and_down(), [far.next_up(), far]);
+        assert_eq!((-(1i64 << 53) - 1).exactly().up_and_down(), [-far, (-far).next_down()]);
+        assert_eq!(u64::MAX.exactly().up_and_down(), [2f64.powi(64), 2f64.powi(64).next_down()]);
+        assert_eq!((1u64 << 60).exactly().up_and_down(), [2f64.powi(60); 2]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::exact::Exact;
 use crate::moments::{Moments, Scales};
-use crate::number::{Kind, Number};
+use crate::number::{AnyNumber, Kind, Number};
 use gridz::MissingElements;
 use gridz_codecs::types::ByteOrder;
 
@@ -45,7 +45,7 @@ pub type Place<E> = Option<(E, usize)>;
 
 /// All results of one pass over a piece of the arrays.
 #[derive(Debug, Clone, Copy)]
-pub struct Findings<N> {
+pub struct Findings {
     /// Numbers that were compared.
     pub numbers: u64,
     /// Elements that are missing in at least one array and whose bytes differ between the arrays.
@@ -61,7 +61,7 @@ pub struct Findings<N> {
     /// True if an error exceeds the bound of `Pair::pwrel`.
     pub exceeds_pwrel: bool,
     /// The smallest and the largest original number.
-    pub extremes: Option<[N; 2]>,
+    pub extremes: Option<[AnyNumber; 2]>,
     /// The largest magnitude in either array.
     pub magnitude: f64,
     /// Means, squares and products.
@@ -137,8 +137,8 @@ impl Pair<'_> {
     }
 
     /// Compares the numbers at these positions.
-    pub fn look<N: Number>(&self, places: Range<usize>, scales: Scales) -> Findings<N> {
-        let mut found = Findings::default();
+    pub fn look<N: Number>(&self, places: Range<usize>, scales: Scales) -> Findings {
+        let (mut found, mut extremes) = (Findings::default(), None);
         let mut block = Block {
             numbers: 0,
             original: [0.0; BLOCK],
@@ -153,7 +153,7 @@ impl Pair<'_> {
                 match self.look_at::<N>(place) {
                     Match::Numbers(a, b) => {
                         block.add(a, b, place);
-                        found.extremes = found.extremes.map_or(Some([a, a]), |extremes| Some(widened(extremes, a)));
+                        extremes = Some(extremes.map_or([a, a], |extremes| widened(extremes, a)));
                     }
                     Match::Same => {}
                     // Count elements, not each of their parts.
@@ -166,7 +166,7 @@ impl Pair<'_> {
                 found = found.and(block.findings(self.pwrel, scales));
             }
         }
-        found
+        Findings { extremes: extremes.map(|extremes: [N; 2]| extremes.map(N::exactly)), ..found }
     }
 }
 
@@ -185,7 +185,7 @@ impl Block {
         self.numbers += 1;
     }
 
-    fn findings<N: Number>(&self, pwrel: Option<f64>, scales: Scales) -> Findings<N> {
+    fn findings(&self, pwrel: Option<f64>, scales: Scales) -> Findings {
         let n = self.numbers;
         let [original, decoded, nearest] = [&self.original[..n], &self.decoded[..n], &self.nearest[..n]];
         let error = |i: usize| Exact { nearest: nearest[i], rest: self.rests[i] };
@@ -224,7 +224,7 @@ impl Block {
     }
 }
 
-impl<N> Default for Findings<N> {
+impl Default for Findings {
     fn default() -> Self {
         Self {
             numbers: 0,
@@ -241,11 +241,11 @@ impl<N> Default for Findings<N> {
     }
 }
 
-impl<N: Number> Findings<N> {
+impl Findings {
     /// Combines these findings with those of the following positions.
     pub fn and(self, next: Self) -> Self {
         let extremes = match (self.extremes, next.extremes) {
-            (Some(mine), Some([least, most])) => Some(widened(widened(mine, least), most)),
+            (Some(mine), Some(next)) => Some(AnyNumber::extremes(mine, next)),
             (mine, other) => mine.or(other),
         };
         Self {

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::exact::Exact;
-use crate::number::{Kind, Number, Task, with_numbers_of};
+use crate::number::{AnyNumber, Kind, Number, Task, with_numbers_of};
 use crate::pair::is_missing;
 use crate::{PIECE, check, pieces};
 use gridz::{Context, MissingElements};
@@ -23,7 +23,8 @@ pub fn range(array: &Array, bytes: &[u8], missing: &MissingElements, context: &C
     check(array, &[("data", bytes)], missing)?;
     let parts = if matches!(array.dtype(), DType::C64 | DType::C128) { 2 } else { 1 };
     let n_elements = array.shape().n_elements() as usize;
-    with_numbers_of(array.dtype(), Look { bytes, order: array.order(), parts, missing, n_elements, context })
+    let look = with_numbers_of(array.dtype(), LookFunction)?;
+    Look { bytes, order: array.order(), parts, missing }.all(look, n_elements, context)
 }
 
 /// `value` times the range, both rounded down, so that an error within the bound is at most `value`
@@ -39,29 +40,38 @@ struct Look<'a> {
     order: ByteOrder,
     parts: usize,
     missing: &'a MissingElements,
-    n_elements: usize,
-    context: &'a Context,
 }
 
-impl Task for Look<'_> {
-    type Output = [f64; 2];
+/// [`Look::look`] for numbers of a type.
+struct LookFunction;
 
-    fn run<N: Number>(self) -> Result<[f64; 2]> {
-        let look = |elements: Range<usize>| {
-            let _ieee = Ieee::begin();
-            self.look::<N>(elements)
-        };
-        let found = self.context.pool().map(pieces(self.n_elements, PIECE[0])?, look);
-        let extremes = found.into_iter().flatten().reduce(|a, b| {
-            [if b[0].is_below(a[0]) { b[0] } else { a[0] }, if a[1].is_below(b[1]) { b[1] } else { a[1] }]
-        });
-        Ok(extremes.map_or([f64::INFINITY, f64::NEG_INFINITY], |[least, most]| {
-            [least.up_and_down()[0], most.up_and_down()[1]]
-        }))
+impl Task for LookFunction {
+    type Output = fn(&Look, Range<usize>) -> Option<[AnyNumber; 2]>;
+
+    fn run<N: Number>(self) -> Result<Self::Output> {
+        Ok(|look, elements| look.look::<N>(elements).map(|extremes| extremes.map(N::exactly)))
     }
 }
 
 impl Look<'_> {
+    /// The range of all elements.
+    fn all(
+        &self,
+        look: fn(&Look, Range<usize>) -> Option<[AnyNumber; 2]>,
+        n_elements: usize,
+        context: &Context,
+    ) -> Result<[f64; 2]> {
+        let work = |elements: Range<usize>| {
+            let _ieee = Ieee::begin();
+            look(self, elements)
+        };
+        let found = context.pool().map(pieces(n_elements, PIECE[0])?, work);
+        let extremes = found.into_iter().flatten().reduce(AnyNumber::extremes);
+        Ok(extremes.map_or([f64::INFINITY, f64::NEG_INFINITY], |[least, most]| {
+            [least.up_and_down()[0], most.up_and_down()[1]]
+        }))
+    }
+
     fn look<N: Number>(&self, elements: Range<usize>) -> Option<[N; 2]> {
         let size = N::BYTES * self.parts;
         let bytes = &self.bytes[elements.start * size..elements.end * size];

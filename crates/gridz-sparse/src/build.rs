@@ -24,9 +24,9 @@ const AT_A_TIME: usize = 8;
 /// Number of windows that are examined to choose the coding of values.
 const SAMPLES: usize = 8;
 
-/// A part with coded values.
-struct Done<T> {
-    part: Part<T>,
+/// A part whose values are coded. The code that concatenates parts is the same for all types.
+struct Done {
+    part: Part<()>,
     values: Vec<u8>,
     blocks: Vec<ValueBlock>,
 }
@@ -83,7 +83,29 @@ pub fn build<I: Index, T: Element>(
         long.push(Long { row, first: counted(first)?, n: counted(n)? });
         first += n;
     }
-    assemble(source, block, chosen, Parts { n_windows, windows, coded, empty, of_long }, long)
+    let mut different = try_vec(chosen.different.len() * T::BYTES, "values")?;
+    for value in &chosen.different {
+        let at = different.len();
+        different.resize(at + T::BYTES, 0);
+        value.write(&mut different[at..]);
+    }
+    let head = Head {
+        dtype: T::DTYPE,
+        codec: chosen.codec,
+        block,
+        n_rows: source.n_rows,
+        n_cols: source.n_cols,
+        nnz: source.columns.len() as u64,
+        n_slices: 0,
+        n_long_slices: 0,
+        n_steps: 0,
+        n_order: 0,
+        n_long: long.len(),
+        n_different: chosen.different.len(),
+        code_bytes: 0,
+        value_bytes: 0,
+    };
+    assemble(head, &different, Parts { n_windows, windows, coded, empty, of_long }, &long)
 }
 
 /// Position of the first slice of a window.
@@ -116,43 +138,43 @@ fn blocks_pay<I: Index, T: Element>(source: &Source<I, T>, block: usize, chosen:
 }
 
 /// Codes the values of a part.
-fn values_of<T: Element>(mut part: Part<T>, block: usize, chosen: &Chosen<T>) -> Result<Done<T>> {
+fn values_of<T: Element>(part: Part<T>, block: usize, chosen: &Chosen<T>) -> Result<Done> {
+    let Part { slices, steps, codes, values: plain, order, long } = part;
     let (mut values, mut blocks) = (Vec::new(), Vec::new());
-    chosen.write(&part.values, &mut values)?;
+    chosen.write(&plain, &mut values)?;
     if chosen.codec == ValueCodec::Blocks {
-        let mut steps = &part.steps[..];
-        for slice in &part.slices {
+        let mut steps = &steps[..];
+        for slice in &slices {
             let (own, rest) = steps.split_at(usize::from(slice.n_steps));
             steps = rest;
             let side = slice.side(block);
             let range =
                 slice.values_at as usize * LANES..(slice.values_at as usize + slice.value_steps(block)) * LANES;
             let present = |i: usize| own[i / LANES / side].mask >> (i % LANES) & 1 != 0;
-            blocks.push(write_block(&part.values[range], present, &mut values)?);
+            blocks.push(write_block(&plain[range], present, &mut values)?);
         }
     }
     if chosen.codec == ValueCodec::Blocks {
         values.resize(values.len().next_multiple_of(NUMBERS_UNIT), 0);
     }
-    part.values = Vec::new();
-    Ok(Done { part, values, blocks })
+    Ok(Done { part: Part { slices, steps, codes, values: Vec::new(), order, long }, values, blocks })
 }
 
 /// All parts of a frame.
-struct Parts<T> {
+struct Parts {
     n_windows: usize,
     /// The windows of `coded`.
     windows: Vec<usize>,
-    coded: Vec<Done<T>>,
+    coded: Vec<Done>,
     /// The part of every other window, with the positions of the first window.
-    empty: Option<Done<T>>,
-    of_long: Vec<Done<T>>,
+    empty: Option<Done>,
+    of_long: Vec<Done>,
 }
 
-impl<T> Parts<T> {
+impl Parts {
     /// Calls `see` for each part in the order of the frame. The other arguments are the number to
     /// add to the positions of its slices, and whether the part represents an empty window.
-    fn each(&mut self, mut see: impl FnMut(&mut Done<T>, u32, bool) -> Result<()>) -> Result<()> {
+    fn each(&mut self, mut see: impl FnMut(&mut Done, u32, bool) -> Result<()>) -> Result<()> {
         let mut coded = self.windows.iter().zip(&mut self.coded).peekable();
         for window in 0..self.n_windows {
             match (coded.next_if(|(of, _)| **of == window), &mut self.empty) {
@@ -179,7 +201,7 @@ struct Sizes {
 
 impl Sizes {
     /// Adds a part.
-    fn add<T>(&mut self, done: &Done<T>, block: usize) {
+    fn add(&mut self, done: &Done, block: usize) {
         let part = &done.part;
         self.slices += part.slices.len();
         self.code_bytes = (self.code_bytes + part.codes.len()).next_multiple_of(CODE_UNIT);
@@ -189,54 +211,39 @@ impl Sizes {
     }
 }
 
-/// Concatenates the parts.
-fn assemble<I: Index, T: Element>(
-    source: &Source<I, T>,
-    block: usize,
-    chosen: Chosen<T>,
-    mut parts: Parts<T>,
-    long: Vec<Long>,
-) -> Result<(Head, Bytes)> {
-    let (steps, all) = share_steps(&mut parts, block)?;
+/// Concatenates the parts. `head` lacks their sizes; `different` are the bytes of the values in the
+/// table of values.
+fn assemble(head: Head, different: &[u8], mut parts: Parts, long: &[Long]) -> Result<(Head, Bytes)> {
+    let (steps, all) = share_steps(&mut parts, head.block)?;
     // If these totals fit in 32 bits, so do the positions in all slices.
     for n in [all.value_steps, all.code_bytes / CODE_UNIT, all.order] {
         counted(n)?;
     }
     let n_long_slices = parts.of_long.iter().map(|done| done.part.slices.len()).sum::<usize>();
     let head = Head {
-        dtype: T::DTYPE,
-        codec: chosen.codec,
-        block,
-        n_rows: source.n_rows,
-        n_cols: source.n_cols,
-        nnz: source.columns.len() as u64,
         n_slices: all.slices - n_long_slices,
         n_long_slices,
         n_steps: steps.len(),
         n_order: all.order,
-        n_long: long.len(),
-        n_different: chosen.different.len(),
         code_bytes: all.code_bytes,
         value_bytes: all.value_bytes,
+        ..head
     };
     let places = head.table_ranges().map_err(|error| Error::unsupported(error.context().to_owned()))?;
     let mut frame = Bytes::zeroed(places.frame_bytes)?;
     let bytes = frame.get_mut();
     frame::begin(bytes, &head);
     put(bytes, places.steps.start, &steps, |one, to| one.write(to));
-    put(bytes, places.long.start, &long, |one, to| one.write(to));
-    put(bytes, places.different.start, &chosen.different, |value, to| {
-        to.resize(T::BYTES, 0);
-        value.write(to);
-    });
-    write_parts(bytes, &places, &mut parts, block)?;
+    put(bytes, places.long.start, long, |one, to| one.write(to));
+    bytes[places.different.start..][..different.len()].copy_from_slice(different);
+    write_parts(bytes, &places, &mut parts, head.block)?;
     frame::seal(bytes);
     Ok((head, frame))
 }
 
 /// Collects the steps of all slices and sets the slices' positions in them. Slices with the same
 /// steps share them. Also returns the sizes of all parts.
-fn share_steps<T>(parts: &mut Parts<T>, block: usize) -> Result<(Vec<Step>, Sizes)> {
+fn share_steps(parts: &mut Parts, block: usize) -> Result<(Vec<Step>, Sizes)> {
     let mut steps: Vec<Step> = Vec::new();
     let mut known: HashMap<Box<[Step]>, u32> = HashMap::new();
     let mut all = Sizes::default();
@@ -268,7 +275,7 @@ fn share_steps<T>(parts: &mut Parts<T>, block: usize) -> Result<(Vec<Step>, Size
 }
 
 /// Writes the tables, codes and values of the parts.
-fn write_parts<T>(bytes: &mut [u8], places: &TableRanges, parts: &mut Parts<T>, block: usize) -> Result<()> {
+fn write_parts(bytes: &mut [u8], places: &TableRanges, parts: &mut Parts, block: usize) -> Result<()> {
     let mut before = Sizes::default();
     parts.each(|done, place, _| {
         let part = &done.part;

@@ -76,6 +76,15 @@ pub trait Kernel {
     /// Runs the computation. It must be `#[inline(always)]`, with everything that should use the
     /// level's instructions.
     fn run(self) -> Self::Output;
+    /// [`Self::run`] for portable code on x86-64, which only CPUs before 2013 and tests use: small
+    /// code is better than fast code there.
+    #[inline(always)]
+    fn run_small(self) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.run()
+    }
 }
 
 /// Runs a kernel with the instructions of a level.
@@ -107,7 +116,7 @@ pub fn dispatch_up_to_avx2<K: Kernel>(level: Isa, kernel: K) -> K::Output {
 /// Runs a kernel in a function that all dispatchers share.
 #[inline(never)]
 fn portable<K: Kernel>(kernel: K) -> K::Output {
-    kernel.run()
+    if cfg!(target_arch = "x86_64") { kernel.run_small() } else { kernel.run() }
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -51,13 +51,18 @@ impl Widths {
         Self { table: [0; MAX_WIDTHS], n_table: 0, entries: none, of_groups: none, n_groups: 0, n_bytes: 0 }
     }
 
-    /// Chooses the widths of `n` numbers; zeros pad them to whole rows.
+    /// Finds the bit lengths of the groups of `n` numbers; zeros pad them to whole rows.
     #[inline(always)]
-    pub fn choose<W: Word, S: Simd<W>>(&mut self, s: S, numbers: &[W], n: usize) {
-        let n_groups = n.div_ceil(GROUP);
-        let rows = n_groups.next_multiple_of(PER_ROW);
+    pub fn find_lengths<W: Word, S: Simd<W>>(&mut self, s: S, numbers: &[W], n: usize) {
+        let rows = n.div_ceil(GROUP).next_multiple_of(PER_ROW);
         self.of_groups.fill(0);
         s.group_lengths(&numbers[..rows * GROUP], &mut self.of_groups[..rows]);
+    }
+
+    /// Chooses the widths of `n` numbers after [`Self::find_lengths`].
+    #[inline(always)]
+    pub fn choose<S: Simd<u64>>(&mut self, s: S, n: usize) {
+        let n_groups = n.div_ceil(GROUP);
         // The last counts are for lengths that do not occur.
         let mut counts = [0u32; LONGEST + 8];
         let (mut before, mut length) = (n_groups as u64, 0);
@@ -188,13 +193,13 @@ impl Widths {
     /// `Corrupt` for a table that is not in ascending order or exceeds the bits of a word, or for
     /// an entry that is not in it.
     #[inline(always)]
-    pub fn read<W: Word, S: Simd<W>>(&mut self, s: S, table: &[u8], index: &[u8], n: usize) -> Result<()> {
+    pub fn read<S: Simd<u64>>(&mut self, s: S, table: &[u8], index: &[u8], (n, limit): (usize, u32)) -> Result<()> {
         let (mut is_in_order, mut i) = (true, 1);
         while i < table.len() {
             is_in_order &= table[i - 1] < table[i];
             i += 1;
         }
-        if !is_in_order || table.last().is_some_and(|&width| u32::from(width) > W::BITS) {
+        if !is_in_order || table.last().is_some_and(|&width| u32::from(width) > limit) {
             return Err(Error::corrupt("a block is damaged: its table of widths is invalid"));
         }
         self.n_table = table.len();
@@ -323,12 +328,13 @@ mod tests {
         let mut padded = numbers.to_vec();
         padded.resize(n.next_multiple_of(LANES), W::default());
         let mut widths = Widths::new();
-        widths.choose(PORTABLE, &padded, n);
+        widths.find_lengths(PORTABLE, &padded, n);
+        widths.choose(PORTABLE, n);
         let (mut index, mut out) = (vec![0xee; widths.index_bytes()], vec![0xee; widths.n_bytes]);
         widths.write_index::<W, _>(PORTABLE, &mut index);
         widths.pack(PORTABLE, &padded, &mut out, &mut NoPrefetch);
         let mut back = Widths::new();
-        back.read::<W, _>(PORTABLE, widths.table(), &index, n).unwrap();
+        back.read(PORTABLE, widths.table(), &index, (n, W::BITS)).unwrap();
         assert_eq!((back.n_bytes, back.table()), (widths.n_bytes, widths.table()));
         let mut unpacked: Unpacked<W> = Unpacked(Vec::new());
         back.unpack(PORTABLE, &out, &mut unpacked);
@@ -365,10 +371,7 @@ mod tests {
         let mut widths = Widths::new();
         let mut read = |table: &[u8], byte| {
             let index = vec![byte; Widths::bytes_of_index(table.len(), 100)];
-            [
-                widths.read::<u32, _>(PORTABLE, table, &index, 100).is_ok(),
-                widths.read::<u64, _>(PORTABLE, table, &index, 100).is_ok(),
-            ]
+            [32, 64].map(|limit| widths.read(PORTABLE, table, &index, (100, limit)).is_ok())
         };
         assert_eq!(read(&[3, 2], 0), [false, false]);
         assert_eq!(read(&[3, 3], 0), [false, false]);

@@ -369,20 +369,20 @@ fn expand_copies<W: Word, S: Simd<W>>(
     mut lengths: Option<(&mut [u32], &[u32])>,
 ) {
     let (mut at, mut first) = (1, 0);
-    for copy in copies {
-        let end = at + copy.literals as usize;
-        literal.take(s, symbols[at - 1], copy.literals as usize, &mut symbols[at..]);
-        copies::copy(symbols, end, *copy);
+    for copy in copies.iter().map(Some).chain([None]) {
+        // Literals follow the last copy. One call, because it is inlined.
+        let end = copy.map_or(m + 1, |copy| at + copy.literals as usize);
+        literal.take(s, symbols[at - 1], end - at, &mut symbols[at..]);
         if let Some((all, of_literals)) = &mut lengths {
             all[at - 1..end - 1].copy_from_slice(&of_literals[first..first + end - at]);
             first += end - at;
-            copies::copy_lengths(all, end - 1, *copy);
+        }
+        let Some(&copy) = copy else { break };
+        copies::copy(symbols, end, copy);
+        if let Some((all, _)) = &mut lengths {
+            copies::copy_lengths(all, end - 1, copy);
         }
         at = end + copy.length as usize;
-    }
-    literal.take(s, symbols[at - 1], m + 1 - at, &mut symbols[at..]);
-    if let Some((all, of_literals)) = lengths {
-        all[at - 1..m].copy_from_slice(&of_literals[first..]);
     }
 }
 

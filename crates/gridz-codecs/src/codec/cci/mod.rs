@@ -126,6 +126,7 @@ struct Coder {
 impl<W: SimdWord> BlockCoder<W> for Coder {
     const NAME: &'static str = "cci";
     const IS_PER_LEVEL: bool = true;
+    const UP_TO_AVX2: [bool; 2] = [false, true];
     type Work = Work<W>;
 
     fn layout(&self) -> &Layout {

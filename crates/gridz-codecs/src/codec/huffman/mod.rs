@@ -138,6 +138,7 @@ impl<T> Coder<T> {
 impl<T: Number> BlockCoder<u32> for Coder<T> {
     const NAME: &'static str = "huffman";
     const IS_PER_LEVEL: bool = true;
+    const UP_TO_AVX2: [bool; 2] = [true; 2];
     type Work = Work<T>;
 
     fn layout(&self) -> &Layout {

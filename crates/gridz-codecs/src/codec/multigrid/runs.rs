@@ -16,6 +16,7 @@ pub(super) struct Gather<'a, T: Real> {
 
 impl<T: Real> WithSimd<T::Word> for Gather<'_, T> {
     type Output = ();
+    const UP_TO_AVX2: bool = true;
 
     #[inline(always)]
     fn run<S: Simd<T::Word>>(self, _: S) {

@@ -200,28 +200,25 @@ pub fn unpack<W: FloatWord>(words: &Words<W>, block: &mut Block<W>) {
 /// quarter, down to single bits. Its own inverse.
 #[inline(always)]
 fn transpose<W: FloatWord>(groups: &mut Groups<W>) {
-    if W::SIDE == 64 {
-        exchange::<W, 32>(groups);
+    let mut half = W::SIDE / 2;
+    while half > 0 {
+        exchange(groups, half);
+        half /= 2;
     }
-    exchange::<W, 16>(groups);
-    exchange::<W, 8>(groups);
-    exchange::<W, 4>(groups);
-    exchange::<W, 2>(groups);
-    exchange::<W, 1>(groups);
 }
 
-/// Exchanges the off-diagonal quarters, `HALF` bits wide and high, of all matrices on the diagonal.
-#[inline(always)]
-fn exchange<W: FloatWord, const HALF: usize>(groups: &mut Groups<W>) {
-    // Ones in the lower half of every field of 2·HALF bits.
-    let mask = W::from_u64(u64::MAX / ((1 << HALF) + 1));
-    for rows in groups[..W::SIDE].chunks_exact_mut(2 * HALF) {
-        let (upper, lower) = rows.split_at_mut(HALF);
+/// Exchanges the off-diagonal quarters, `half` bits wide and high, of all matrices on the diagonal.
+#[inline(never)] // for six sizes, the loops would be large
+fn exchange<W: FloatWord>(groups: &mut Groups<W>, half: usize) {
+    // Ones in the lower half of every field of 2·half bits.
+    let mask = W::from_u64(u64::MAX / ((1 << half) + 1));
+    for rows in groups[..W::SIDE].chunks_exact_mut(2 * half) {
+        let (upper, lower) = rows.split_at_mut(half);
         for (upper, lower) in upper.iter_mut().zip(lower) {
             for (u, l) in upper.iter_mut().zip(lower) {
-                let swapped = (*u ^ (*l >> HALF as u32)) & mask;
+                let swapped = (*u ^ (*l >> half as u32)) & mask;
                 *u = *u ^ swapped;
-                *l = *l ^ (swapped << HALF as u32);
+                *l = *l ^ (swapped << half as u32);
             }
         }
     }

@@ -449,7 +449,7 @@ pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
         put_outliers(&outliers, element, shape, target);
         return Ok(());
     }
-    is_whole(loops::unpack(s, packing, table, rest, shape, numbers)?)?;
+    is_whole(packing.unpack_to(s, table, rest, shape, numbers)?)?;
     let words = if !predict::is_in_rows(shape, orders, other.len()) {
         numbers[n..n + LANES].fill(W::default());
         predict::undo(s, numbers, shape, (orders, Start::Zeros), base);

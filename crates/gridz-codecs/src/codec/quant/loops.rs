@@ -6,7 +6,7 @@ use crate::stage::blocks::target::{Finish, Line};
 use crate::stage::exceptions::Bitmap;
 use crate::stage::predict::{ANY, LineSums, Orders, Start};
 use crate::stage::quantize::{Relative, Uniform, lanes_of};
-use crate::stage::rows::{LANES, Simd, Stored, first_lanes, outlined};
+use crate::stage::rows::{LANES, Simd, first_lanes, outlined};
 use crate::stage::word::Word;
 
 /// Converts codes to floats, or keeps unquantized words, while rows are stored.
@@ -65,18 +65,6 @@ outlined! {
             at += LANES;
         }
         true
-    }
-
-    /// Unpacks the numbers of a block to `numbers`, which has room for whole rows.
-    pub fn unpack<'a, W, P: Packing<W>>(
-        s,
-        packing: &'a mut P,
-        table: &'a [u8],
-        bytes: &'a [u8],
-        shape: [usize; 3],
-        numbers: &'a mut [W],
-    ) -> Result<usize> {
-        packing.unpack(s, table, bytes, shape, &mut Stored(numbers))
     }
 
     /// Unpacks the numbers of a block of a single row, and stores the values of their sums.

@@ -445,7 +445,6 @@ struct Max<'a, W> {
 
 impl<W: SimdWord> BlockCoder<W> for Max<'_, W> {
     const NAME: &'static str = "quant";
-    const IS_PER_LEVEL: bool = true;
     type Work = max::Work<W>;
 
     fn layout(&self) -> &Layout {

@@ -8,7 +8,7 @@ use crate::stage::byte_groups::Widths;
 use crate::stage::entropy::contexts;
 use crate::stage::exceptions::ALIGNMENT;
 use crate::stage::predict::{Cost, Each, GroupMaxBits};
-use crate::stage::rows::{Prefetcher, RowSink, Simd, outlined};
+use crate::stage::rows::{Prefetcher, RowSink, Simd, Stored, WithSimd, outlined};
 use crate::stage::samples::{FEW, Samples};
 use crate::stage::word::Word;
 
@@ -59,6 +59,16 @@ pub trait Packing<W: Word>: Sized {
         shape: [usize; 3],
         sink: &mut impl RowSink<W, S>,
     ) -> Result<usize>;
+
+    /// [`Packing::unpack`] to `numbers`, which has room for whole rows, as a task.
+    fn unpack_to<S: Simd<W>>(
+        &mut self,
+        s: S,
+        table: &[u8],
+        bytes: &[u8],
+        shape: [usize; 3],
+        numbers: &mut [W],
+    ) -> Result<usize>;
 }
 
 impl<W: Word> Packing<W> for Widths {
@@ -77,7 +87,9 @@ impl<W: Word> Packing<W> for Widths {
 
     #[inline(always)]
     fn choose<S: Simd<W>>(&mut self, s: S, numbers: &[W], [sz, sy, sx]: [usize; 3]) -> Option<usize> {
-        choose_widths(s, self, numbers, sz * sy * sx);
+        let n = sz * sy * sx;
+        find_lengths(s, self, numbers, n);
+        s.outlined_for_all_words(Choose { widths: self, n });
         Some(self.index_bytes().next_multiple_of(ALIGNMENT) + self.n_bytes)
     }
 
@@ -106,22 +118,42 @@ impl<W: Word> Packing<W> for Widths {
         let damage = || Error::corrupt("a quant block is damaged: its packed groups are incomplete");
         let n = sz * sy * sx;
         let index_bytes = Self::bytes_of_index(table.len(), n);
-        read_widths(s, self, table, bytes.get(..index_bytes).ok_or_else(damage)?, n)?;
+        let index = bytes.get(..index_bytes).ok_or_else(damage)?;
+        s.outlined_for_all_words(Read { widths: self, table, index, n, limit: W::BITS })?;
         let byte_groups = bytes.get(index_bytes.next_multiple_of(ALIGNMENT)..).ok_or_else(damage)?;
         Self::unpack(self, s, byte_groups.get(..self.n_bytes).ok_or_else(damage)?, sink);
         Ok(index_bytes.next_multiple_of(ALIGNMENT) + self.n_bytes)
     }
+
+    #[inline(always)]
+    fn unpack_to<S: Simd<W>>(
+        &mut self,
+        s: S,
+        table: &[u8],
+        bytes: &[u8],
+        shape: [usize; 3],
+        numbers: &mut [W],
+    ) -> Result<usize> {
+        unpack_rows(s, self, table, bytes, shape, numbers)
+    }
 }
 
 outlined! {
-    /// Chooses the widths of the groups of `n` numbers.
-    fn choose_widths<'a, W>(s, widths: &'a mut Widths, numbers: &'a [W], n: usize) {
-        widths.choose(s, numbers, n);
+    /// Finds the bit lengths of the groups of `n` numbers.
+    fn find_lengths<'a, W>(s, widths: &'a mut Widths, numbers: &'a [W], n: usize) {
+        widths.find_lengths(s, numbers, n);
     }
 
-    /// Reads the widths of the groups of `n` numbers.
-    fn read_widths<'a, W>(s, widths: &'a mut Widths, table: &'a [u8], index: &'a [u8], n: usize) -> Result<()> {
-        widths.read(s, table, index, n)
+    /// Unpacks the numbers of a block to `numbers`, which has room for whole rows.
+    fn unpack_rows<'a, W>(
+        s,
+        widths: &'a mut Widths,
+        table: &'a [u8],
+        bytes: &'a [u8],
+        shape: [usize; 3],
+        numbers: &'a mut [W],
+    ) -> Result<usize> {
+        Packing::unpack(widths, s, table, bytes, shape, &mut Stored(numbers))
     }
 
     /// Writes the index of the groups, and the groups.
@@ -138,6 +170,40 @@ outlined! {
         widths.write_index(s, index);
         zeros.fill(0);
         widths.pack(s, numbers, byte_groups, ahead);
+    }
+}
+
+/// Chooses the widths of the groups of `n` numbers, whose lengths are known.
+struct Choose<'a> {
+    widths: &'a mut Widths,
+    n: usize,
+}
+
+impl WithSimd<u64> for Choose<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<u64>>(self, s: S) {
+        self.widths.choose(s, self.n);
+    }
+}
+
+/// Reads the widths of the groups of `n` numbers.
+struct Read<'a> {
+    widths: &'a mut Widths,
+    table: &'a [u8],
+    index: &'a [u8],
+    n: usize,
+    /// Maximum width.
+    limit: u32,
+}
+
+impl WithSimd<u64> for Read<'_> {
+    type Output = Result<()>;
+
+    #[inline(always)]
+    fn run<S: Simd<u64>>(self, s: S) -> Result<()> {
+        self.widths.read(s, self.table, self.index, (self.n, self.limit))
     }
 }
 
@@ -184,5 +250,17 @@ impl<W: Word> Packing<W> for contexts::Work {
         sink: &mut impl RowSink<W, S>,
     ) -> Result<usize> {
         self.decode(s, bytes, shape, sink)
+    }
+
+    #[inline(always)]
+    fn unpack_to<S: Simd<W>>(
+        &mut self,
+        s: S,
+        _: &[u8],
+        bytes: &[u8],
+        shape: [usize; 3],
+        numbers: &mut [W],
+    ) -> Result<usize> {
+        contexts::decode(s, self, bytes, shape, numbers)
     }
 }

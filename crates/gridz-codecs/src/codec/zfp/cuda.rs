@@ -130,11 +130,9 @@ fn passes(chunks: &Chunks, kernels: &[ByShape; 2], n_tiles: u64, Part { first_ti
     extents[4 - from.len()..].copy_from_slice(from);
     let (asked, numbers) = (&chunk.asked, &chunk.asked.numbers);
     let is_float = matches!(chunk.dtype, DType::F32 | DType::F64);
-    let missing = match chunk.dtype {
-        DType::F32 => MissingArgs::new(chunk.missing::<f32>().as_ref()),
-        DType::F64 => MissingArgs::new(chunk.missing::<f64>().as_ref()),
-        DType::I32 => MissingArgs::new(chunk.missing::<i32>().as_ref()),
-        _ => MissingArgs::new(chunk.missing::<i64>().as_ref()),
+    let missing = match is_long(chunk) {
+        true => MissingArgs::new(chunk.missing::<u64>().as_ref()),
+        false => MissingArgs::new(chunk.missing::<u32>().as_ref()),
     };
     let args = Cut {
         extents,

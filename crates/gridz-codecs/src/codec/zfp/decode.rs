@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::codec::zfp::Chunk;
-use crate::codec::zfp::block::{GROUP, Scalar, decode as decode_blocks};
+use crate::codec::zfp::block::{GROUP, Parameters, Value, decode as decode_blocks};
 use crate::codec::zfp::elements::store;
 use crate::codec::zfp::exceptions::Exceptions;
 use crate::codec::zfp::layout::{Block, Layout, MOST_BLOCKS, next};
@@ -26,7 +26,7 @@ use crate::stage::word::Word;
 ///
 /// # Errors
 /// `Corrupt`, `Truncated` or `OutOfMemory`.
-pub fn decode<T: Scalar>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
+pub fn decode<T: Value>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
     let decoder = Decoder::new(chunk, job.level, payload)?;
     let n_pieces = job.pool.pieces(dst.len() as u64);
     let (n_sections, array) = (chunk.layout.n_sections(), Scatter::new(dst, &chunk.layout));
@@ -55,9 +55,9 @@ pub fn decode<T: Scalar>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8
 
 /// Decodes a stream without an index into `dst`, which has exactly the bytes of the array. Returns
 /// the bits of the stream, including any that are missing.
-pub fn decode_stream<T: Scalar>(
+pub fn decode_stream<T: Value>(
     layout: &Layout,
-    numbers: &Numbers,
+    numbers: &Parameters,
     level: Isa,
     stream: &[u8],
     dst: &mut [u8],
@@ -81,7 +81,7 @@ pub fn decode_stream<T: Scalar>(
 ///
 /// # Errors
 /// `Corrupt` or `Truncated`.
-pub fn decode_region<T: Scalar>(
+pub fn decode_region<T: Value>(
     chunk: &Chunk,
     job: &Job,
     payload: &[u8],
@@ -139,6 +139,7 @@ const TOGETHER: usize = 16;
 struct Decoder<'p> {
     layout: &'p Layout,
     numbers: Numbers,
+    are_integers: bool,
     level: Isa,
     payload: Payload<'p>,
 }
@@ -156,7 +157,7 @@ impl<'p> Decoder<'p> {
         let layout = &chunk.layout;
         let payload = Payload::parse(layout, &chunk.asked.numbers, payload)?;
         let numbers = chunk.numbers_of(payload.tail.bound)?;
-        Ok(Self { layout, numbers, level, payload })
+        Ok(Self { layout, numbers, are_integers: chunk.are_integers(), level, payload })
     }
 
     /// Checks the parts of a section other than its blocks.
@@ -168,7 +169,7 @@ impl<'p> Decoder<'p> {
     /// Decodes the blocks of `S` groups of a section, side by side, with their exceptions. The
     /// first group begins at bit `start`. Returns the bit at which the last one ends.
     #[inline(always)]
-    fn groups<T: Scalar, const S: usize>(
+    fn groups<T: Value, const S: usize>(
         &self,
         section: &Section<T::Word>,
         first: usize,
@@ -181,7 +182,8 @@ impl<'p> Decoder<'p> {
             at[i] = if i == 0 { start } else { ends[i - 1] };
             ends[i] = at[i] + self.payload.group_bits(first + i);
         }
-        decode_blocks(self.level, self.layout.rank(), &self.numbers, self.payload.stream, &mut at, elements);
+        let numbers = &Parameters { numbers: &self.numbers, are_integers: self.are_integers };
+        decode_blocks(self.level, self.layout.rank(), numbers, self.payload.stream, &mut at, elements);
         if let Some(i) = (0..S).find(|&i| at[i] != ends[i]) {
             return Err(Error::corrupt(format!(
                 "zfp group {} is damaged: its blocks do not end at the end of the group",
@@ -207,7 +209,7 @@ struct Sections<'a, T> {
     of: PhantomData<T>,
 }
 
-impl<T: Scalar> Kernel for Sections<'_, T> {
+impl<T: Value> Kernel for Sections<'_, T> {
     type Output = Result<()>;
 
     #[inline(always)]

@@ -144,11 +144,14 @@ mod tests {
         let padded = |extents: &[u64], n: usize| {
             let layout = Layout::new(&Shape::new(extents).unwrap()).unwrap();
             let src: Vec<u8> = (1..=extents.iter().product::<u64>() as u32).flat_map(u32::to_le_bytes).collect();
-            let mut elements = [0i32; 256];
+            let mut elements = [0f32; 256];
             let mut blocks = [Block::default(); 64];
             let blocks = layout.blocks_of(layout.n_groups() - 1, &mut blocks);
             BlockPositions::new(&layout).load(&src, blocks, &mut elements[..blocks.len() * n]);
-            elements[(blocks.len() - 1) * n..blocks.len() * n].to_vec()
+            elements[(blocks.len() - 1) * n..blocks.len() * n]
+                .iter()
+                .map(|element| element.to_bits())
+                .collect::<Vec<_>>()
         };
         assert_eq!(padded(&[1], 4), [1, 1, 1, 1]);
         assert_eq!(padded(&[6], 4), [5, 6, 6, 5]);

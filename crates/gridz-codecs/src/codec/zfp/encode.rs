@@ -47,14 +47,14 @@ const BEHIND: usize = 8 << 10;
 pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
     let _ieee = Ieee::begin();
     let Chunk { layout, asked, .. } = chunk;
-    let missing = chunk.missing::<T>();
+    let missing = chunk.missing::<T::Word>();
     let bound = match asked.mode {
         Mode::Abs => Some(asked.value),
         Mode::Rel => Some(relative_bound::<T>(chunk, job, src, missing.as_ref())?),
         _ => None,
     };
     let numbers = if asked.mode == Mode::Rel { bounded(bound.unwrap_or_default()) } else { asked.numbers };
-    let rules = Rules::<T>::new(layout, numbers, job.level, bound, missing.as_ref());
+    let rules = Rules::<T>::new(layout, (numbers, chunk.are_integers()), job.level, bound, missing.as_ref());
     let places = BlockPositions::new(layout);
     let alone = Pool::new(1);
     let pool = if job.pool.pieces(src.len() as u64) == 1 { &alone } else { job.pool };

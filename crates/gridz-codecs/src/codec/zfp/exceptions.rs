@@ -252,10 +252,10 @@ mod tests {
             let n = (0..SECTION_ELEMENTS).filter(|&place| exceptional(place).is_some()).count();
             assert_eq!(read.count(), n as u64);
             for start in (0..SECTION_ELEMENTS).step_by(64) {
-                let mut elements = [-1i32; 64];
+                let mut elements = [f32::from_bits(u32::MAX); 64];
                 read.apply(start, &WHOLE, &mut elements).unwrap();
                 for (i, element) in elements.into_iter().enumerate() {
-                    assert_eq!(element, exceptional(start + i).map_or(-1, |word| word as i32));
+                    assert_eq!(element.to_bits(), exceptional(start + i).unwrap_or(u32::MAX));
                 }
             }
             for cut in 0..bytes.len().min(2000) {
@@ -271,8 +271,8 @@ mod tests {
         assert!(Exceptions::<u32>::read(&bytes, 127).is_err());
         let read = Exceptions::<u32>::read(&bytes, 128).unwrap();
         let clipped = Block { shape: [1, 4, 4, 3], ..WHOLE };
-        assert!(read.apply(64, &WHOLE, &mut [0i32; 64]).is_ok());
-        assert!(read.apply(64, &clipped, &mut [0i32; 64]).is_err());
+        assert!(read.apply(64, &WHOLE, &mut [0f32; 64]).is_ok());
+        assert!(read.apply(64, &clipped, &mut [0f32; 64]).is_err());
     }
 
     #[test]

@@ -37,25 +37,25 @@ use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
 use crate::stage::missing::MissingWords;
+use crate::stage::rows::SimdWord;
 use crate::types::{Array, DType, Shape};
 use layout::{Layout, MAX_RANK, Tail};
 use numbers::Numbers;
 use params::{Asked, bounded};
-use rules::Checked;
 
 pub struct Zfp;
 
-/// Calls a function with the type of the elements of a chunk.
-macro_rules! by_type {
-    ($chunk:expr, $module:ident::$function:ident($($argument:expr),*)) => {
-        match $chunk.dtype {
-            DType::F32 => $module::$function::<f32>($($argument),*),
-            DType::F64 => $module::$function::<f64>($($argument),*),
-            DType::I32 => $module::$function::<i32>($($argument),*),
-            _ => $module::$function::<i64>($($argument),*),
+/// Calls a function with the float that has as many bits as the elements of a chunk. Integers are
+/// processed as floats with the same bits.
+macro_rules! by_float {
+    ($dtype:expr, $module:ident::$function:ident($($argument:expr),*)) => {
+        match $dtype.size() {
+            Some(8) => $module::$function::<f64>($($argument),*),
+            _ => $module::$function::<f32>($($argument),*),
         }
     };
 }
+use by_float;
 
 impl Codec for Zfp {
     fn max_rank(&self) -> usize {
@@ -112,12 +112,12 @@ impl Codec for Zfp {
 
     fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
         let chunk: &Chunk = job.layout.get();
-        by_type!(chunk, encode::encode(chunk, job, src, dst))
+        by_float!(chunk.dtype, encode::encode(chunk, job, src, dst))
     }
 
     fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
         let chunk: &Chunk = job.layout.get();
-        by_type!(chunk, decode::decode(chunk, job, payload, dst))
+        by_float!(chunk.dtype, decode::decode(chunk, job, payload, dst))
     }
 
     fn promise(&self, params: &[u8], payload: &[u8], n_bytes: u64) -> Promise {
@@ -148,13 +148,17 @@ impl Codec for Zfp {
         dst: &mut [u8],
     ) -> Result<Option<Checksum>> {
         let chunk: &Chunk = job.layout.get();
-        by_type!(chunk, decode::decode_region(chunk, job, payload, region, dst))
+        by_float!(chunk.dtype, decode::decode_region(chunk, job, payload, region, dst))
     }
 }
 
 /// True if zfp supports elements of this type.
 fn is_number(dtype: DType) -> bool {
     matches!(dtype, DType::I32 | DType::I64 | DType::F32 | DType::F64)
+}
+
+fn are_integers(dtype: DType) -> bool {
+    matches!(dtype, DType::I32 | DType::I64)
 }
 
 /// The common data of a chunk's blocks.
@@ -171,6 +175,10 @@ impl Chunk {
         Some(Self { layout: Layout::new(shape)?, dtype, asked })
     }
 
+    fn are_integers(&self) -> bool {
+        are_integers(self.dtype)
+    }
+
     /// True if a block may have fewer bits than its elements.
     fn can_shrink(&self) -> bool {
         let element_bits = 8 * self.dtype.size().unwrap_or(0);
@@ -178,7 +186,7 @@ impl Chunk {
     }
 
     /// The missing words, if there are any.
-    fn missing<T: Checked>(&self) -> Option<MissingWords<T::Word>> {
+    fn missing<W: SimdWord>(&self) -> Option<MissingWords<W>> {
         let missing = &self.asked.missing;
         (!missing.is_none()).then(|| missing.of_part(self.dtype, 0, 1))
     }

@@ -1,7 +1,7 @@
 //! The writer's processing of a block before it is coded, and its choice of elements to store
 //! exactly: those that the stream would not reproduce as requested.
 
-use crate::codec::zfp::block::{BitWriter, GROUP, Scalar, encode, encode_checked, tiny_limit};
+use crate::codec::zfp::block::{BitWriter, GROUP, Parameters, Scalar, Value, encode, tiny_limit};
 use crate::codec::zfp::elements::pad;
 use crate::codec::zfp::exceptions::Found;
 use crate::codec::zfp::layout::{Block, Layout};
@@ -12,7 +12,7 @@ use crate::stage::rows::SimdWord;
 use crate::stage::word::Word;
 
 /// Elements that can be compared with their decoded values.
-pub trait Checked: Scalar<Word: SimdWord> {
+pub trait Checked: Value<Word: SimdWord> {
     /// Significant bits of a float.
     const SIGNIFICANT_BITS: i32;
 
@@ -42,25 +42,6 @@ macro_rules! float {
 float!(f32);
 float!(f64);
 
-macro_rules! integer {
-    ($integer:ty) => {
-        impl Checked for $integer {
-            const SIGNIFICANT_BITS: i32 = 0;
-
-            fn bound(_: f64) -> Self {
-                0
-            }
-            #[inline(always)]
-            fn is_within(self, other: Self, _: Self) -> bool {
-                self == other
-            }
-        }
-    };
-}
-
-integer!(i32);
-integer!(i64);
-
 /// Scratch memory for blocks. Its contents between blocks are arbitrary.
 pub struct Scratch<T> {
     /// The elements to code, if they differ from the original ones.
@@ -81,6 +62,11 @@ pub struct Rules<'a, T: Checked> {
     layout: &'a Layout,
     numbers: Numbers,
     level: Isa,
+    are_integers: bool,
+    /// An element's measure is its word, masked with the first of these, plus the second: the
+    /// magnitude of a float; for the 2^(W−1) integers from −2^(W−2) to below 2^(W−2), less than
+    /// 2^(W−1).
+    of_measure: [T::Word; 2],
     /// Elements whose measure reaches this are left out of the stream.
     limit: T::Word,
     /// Blocks are coded as zeros if no element's measure reaches this.
@@ -94,36 +80,39 @@ impl<'a, T: Checked> Rules<'a, T> {
     /// The rules for blocks with these parameters, a bound to observe, and missing words.
     pub fn new(
         layout: &'a Layout,
-        numbers: Numbers,
+        (numbers, are_integers): (Numbers, bool),
         level: Isa,
         bound: Option<f64>,
         missing: Option<&'a MissingWords<T::Word>>,
     ) -> Self {
+        let bit = |k: u32| T::Word::from_u64(1) << k;
+        let of_measure = match are_integers {
+            true => [!T::Word::default(), bit(T::Word::BITS - 2)],
+            false => [!bit(T::Word::BITS - 1), T::Word::default()],
+        };
         let limit = match bound {
-            _ if !T::IS_FLOAT => T::Word::from_u64(1) << (T::Word::BITS - 1),
+            _ if are_integers => bit(T::Word::BITS - 1),
             // Even the smallest float reaches a power of two below it.
-            Some(_) => T::power(numbers.minexp + T::SIGNIFICANT_BITS + 1).word().max(T::Word::from_u64(1)),
+            Some(_) => T::power(numbers.minexp + T::SIGNIFICANT_BITS + 1).word().max(bit(0)),
             // Infinity.
             None => T::power(T::BIAS + 1).word(),
         };
-        Self { layout, numbers, level, limit, tiny: tiny_limit::<T>(), bound: bound.map(T::bound), missing }
+        let tiny = if are_integers { T::Word::default() } else { tiny_limit::<T>() };
+        let bound = bound.map(T::bound);
+        Self { layout, numbers, level, are_integers, of_measure, limit, tiny, bound, missing }
     }
 
     /// The quantity of an element that is compared with the limits.
     #[inline(always)]
-    fn measure(element: T) -> T::Word {
-        if T::IS_FLOAT {
-            element.magnitude()
-        } else {
-            // There are 2^(W−1) integers from −2^(W−2) to below 2^(W−2).
-            element.word().wrapping_add(T::Word::from_u64(1) << (T::Word::BITS - 2))
-        }
+    fn measure(&self, element: T) -> T::Word {
+        let [mask, offset] = self.of_measure;
+        (element.word() & mask).wrapping_add(offset)
     }
 
     /// True if an element is left out of the stream.
     #[inline(always)]
     fn is_left_out(&self, element: T) -> bool {
-        Self::measure(element) >= self.limit || self.is_missing(element)
+        self.measure(element) >= self.limit || self.is_missing(element)
     }
 
     #[inline(always)]
@@ -143,7 +132,7 @@ impl<'a, T: Checked> Rules<'a, T> {
     /// True if these are the elements of a block that is coded as zeros.
     #[inline(always)]
     fn is_tiny(&self, elements: &[T]) -> bool {
-        T::IS_FLOAT && elements.iter().all(|element| element.magnitude() < self.tiny)
+        !self.are_integers && elements.iter().all(|element| element.magnitude() < self.tiny)
     }
 
     /// Encodes the blocks of a group, with their padding, and returns their bits. Records
@@ -157,15 +146,16 @@ impl<'a, T: Checked> Rules<'a, T> {
         scratch: &mut Scratch<T>,
         (found, start): (&mut Found, usize),
     ) -> u32 {
-        let (rank, numbers, n) = (self.layout.rank(), &self.numbers, self.layout.block_elements());
+        let (rank, n) = (self.layout.rank(), self.layout.block_elements());
+        let numbers = &Parameters { numbers: &self.numbers, are_integers: self.are_integers };
         if numbers.is_reversible() {
-            return encode(self.level, rank, numbers, elements, out);
+            return encode(self.level, rank, numbers, elements, out, None);
         }
         let replaced = &mut scratch.replaced[..elements.len()];
         // One pass over all elements; most groups need no other.
         let (mut least, mut most) = (!T::Word::default(), T::Word::default());
         for &element in elements {
-            let measure = Self::measure(element);
+            let measure = self.measure(element);
             (least, most) = (least.min(measure), most.max(measure));
         }
         let has_left_out = most >= self.limit || self.has_missing(elements);
@@ -174,7 +164,7 @@ impl<'a, T: Checked> Rules<'a, T> {
             self.replace(blocks, elements, replaced);
             coded = replaced;
         }
-        let may_be_tiny = T::IS_FLOAT && (has_left_out || least < self.tiny);
+        let may_be_tiny = !self.are_integers && (has_left_out || least < self.tiny);
         let has_tiny = may_be_tiny && coded.chunks_exact(n).any(|elements| self.is_tiny(elements));
         if has_tiny {
             if !has_left_out {
@@ -187,14 +177,14 @@ impl<'a, T: Checked> Rules<'a, T> {
             coded = replaced;
         }
         if self.bound.is_none() && self.missing.is_none() {
-            let n_bits = encode(self.level, rank, numbers, coded, out);
+            let n_bits = encode(self.level, rank, numbers, coded, out, None);
             if has_left_out || has_tiny {
                 self.find(blocks, elements, [coded, coded], found, start);
             }
             return n_bits;
         }
         let decoded = &mut scratch.decoded[..elements.len()];
-        let n_bits = encode_checked(self.level, rank, numbers, coded, out, decoded);
+        let n_bits = encode(self.level, rank, numbers, coded, out, Some(&mut *decoded));
         let all = elements.iter().zip(coded).zip(&*decoded);
         let has_exceptions = all
             .fold(false, |any, ((&element, &coded), &value)| any | self.is_off(element, coded, value))
@@ -210,9 +200,13 @@ impl<'a, T: Checked> Rules<'a, T> {
     #[inline(always)]
     fn is_off(&self, element: T, coded: T, decoded: T) -> bool {
         match self.bound {
+            Some(_) if self.are_integers => element.word() != decoded.word(),
             Some(bound) => !element.is_within(decoded, bound),
             // It became 0 in a tiny block.
-            None => element.magnitude() != T::Word::default() && coded.magnitude() == T::Word::default(),
+            None => {
+                let zero = T::Word::default();
+                !self.are_integers && element.magnitude() != zero && coded.magnitude() == zero
+            }
         }
     }
 

@@ -12,12 +12,11 @@
 use crate::codec::CodecState;
 use crate::codec::mode::Mode;
 use crate::codec::third_party::{FilterParams, ThirdPartyFilter};
-use crate::codec::zfp::Zfp;
-use crate::codec::zfp::block::BitReader;
-use crate::codec::zfp::decode::decode_stream;
+use crate::codec::zfp::block::{BitReader, Parameters};
 use crate::codec::zfp::layout::Layout;
 use crate::codec::zfp::numbers::{Numbers, REVERSIBLE};
 use crate::codec::zfp::params::are_possible;
+use crate::codec::zfp::{Zfp, are_integers, by_float, decode};
 use crate::cpu::isa::Isa;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{DType, Shape};
@@ -84,12 +83,8 @@ impl ThirdPartyFilter for Zfp {
 
     fn decode(&self, layout: &CodecState, level: Isa, stored: &[u8], dst: &mut [u8]) -> Result<()> {
         let Stream { layout, dtype, numbers } = layout.get();
-        let n_bits = match dtype {
-            DType::F32 => decode_stream::<f32>(layout, numbers, level, stored, dst),
-            DType::F64 => decode_stream::<f64>(layout, numbers, level, stored, dst),
-            DType::I32 => decode_stream::<i32>(layout, numbers, level, stored, dst),
-            _ => decode_stream::<i64>(layout, numbers, level, stored, dst),
-        };
+        let numbers = &Parameters { numbers, are_integers: are_integers(*dtype) };
+        let n_bits = by_float!(dtype, decode::decode_stream(layout, numbers, level, stored, dst));
         if n_bits > 8 * stored.len() {
             let text =
                 format!("a zfp stream is truncated: it has {} of {} bytes", stored.len(), n_bits.div_ceil(8));

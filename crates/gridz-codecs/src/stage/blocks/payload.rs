@@ -25,6 +25,8 @@ pub trait BlockCoder<W: SimdWord>: Sync {
     /// Whether the whole code of a block is compiled for each level, not only the tasks that it
     /// outlines.
     const IS_PER_LEVEL: bool = false;
+    /// [`WithSimd::UP_TO_AVX2`] of encoding and of decoding.
+    const UP_TO_AVX2: [bool; 2] = [false; 2];
     /// Scratch memory, reused from block to block.
     type Work;
 
@@ -456,6 +458,7 @@ struct EncodeBlock<'a, W: SimdWord, C: BlockCoder<W>> {
 
 impl<W: SimdWord, C: BlockCoder<W>> WithSimd<W> for EncodeBlock<'_, W, C> {
     type Output = usize;
+    const UP_TO_AVX2: bool = C::UP_TO_AVX2[0];
 
     #[inline(always)]
     fn run<S: Simd<W>>(self, s: S) -> usize {
@@ -474,6 +477,7 @@ struct DecodeBlock<'a, 't, 'b, W: SimdWord, C: BlockCoder<W>> {
 
 impl<W: SimdWord, C: BlockCoder<W>> WithSimd<W> for DecodeBlock<'_, '_, '_, W, C> {
     type Output = Result<()>;
+    const UP_TO_AVX2: bool = C::UP_TO_AVX2[1];
 
     #[inline(always)]
     fn run<S: Simd<W>>(self, s: S) -> Result<()> {

@@ -200,8 +200,20 @@ pub fn count<const CONTEXTS: usize, const IN_CONTEXTS: usize>(symbols: &[u16]) -
     for &symbol in last {
         counts[0][usize::from(symbol) % IN_CONTEXTS] += 1;
     }
-    let sum = |at: usize| counts.iter().map(|counts| counts[at]).sum();
-    std::array::from_fn(|context| std::array::from_fn(|symbol| sum(context << u8::BITS | symbol)))
+    let mut sums = [[0; MAX_SYMBOLS]; CONTEXTS];
+    for (context, sums) in sums.iter_mut().enumerate() {
+        add_quarters(counts.each_ref().map(|counts| &counts[context << u8::BITS..]), sums);
+    }
+    sums
+}
+
+/// Adds the counts of four tables.
+#[inline(never)]
+pub fn add_quarters([a, b, c, d]: [&[u32]; 4], sums: &mut [u32]) {
+    let n = sums.len();
+    for ((((sum, a), b), c), d) in sums.iter_mut().zip(&a[..n]).zip(&b[..n]).zip(&c[..n]).zip(&d[..n]) {
+        *sum = a + b + c + d;
+    }
 }
 
 /// Splits a slot's entry: the symbol, its frequency, and the slot's distance from the symbol's

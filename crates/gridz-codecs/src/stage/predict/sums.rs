@@ -179,17 +179,15 @@ outlined! {
         let (row, plane) = strides(shape);
         let [oz, oy, ox] = orders;
         unzigzag(s, r, n);
-        for k in (0..usize::from(oz)).rev() {
-            let first = n.min(start.of_pass(k) * plane);
-            sums(s, &mut r[first..], n - first, plane);
-        }
-        let rows = plane_rows(shape, orders) * row;
-        for k in (0..usize::from(oy)).rev() {
-            let first = rows.min(start.of_pass(k) * row);
-            let mut at = 0;
-            while at < n {
-                sums(s, &mut r[at + first..], rows - first, row);
-                at += rows;
+        // Along z, then along y in each plane, or in all planes together. One call, because it is inlined.
+        for (order, distance, length) in [(oz, plane, n), (oy, row, plane_rows(shape, orders) * row)] {
+            for k in (0..usize::from(order)).rev() {
+                let first = length.min(start.of_pass(k) * distance);
+                let mut at = 0;
+                while at < n {
+                    sums(s, &mut r[at + first..], length - first, distance);
+                    at += length;
+                }
             }
         }
         for k in (0..usize::from(ox)).rev() {

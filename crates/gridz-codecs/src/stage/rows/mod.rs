@@ -82,6 +82,8 @@ impl<W: Word> SimdWord for W {}
 /// A computation that runs with any kind of row.
 pub trait WithSimd<W: Word> {
     type Output;
+    /// True if the task is compiled for AVX2 at most, because AVX-512 does not make it faster.
+    const UP_TO_AVX2: bool = false;
     /// Runs the task. Implementations must inline everything.
     fn run<S: Simd<W>>(self, s: S) -> Self::Output;
 }
@@ -105,10 +107,10 @@ pub fn at_level<W: SimdWord, T: WithSimd<W>>(level: Isa, task: T) -> T::Output {
     match level.kind() {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: an `Isa` is proof that the CPU has its instructions.
-        CpuLevel::Avx2 => unsafe { simd::with_avx2(task) },
+        CpuLevel::Avx512 if !T::UP_TO_AVX2 => unsafe { simd::with_avx512(task) },
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: as above.
-        CpuLevel::Avx512 => unsafe { simd::with_avx512(task) },
+        // SAFETY: as above; AVX-512 includes AVX2.
+        CpuLevel::Avx2 | CpuLevel::Avx512 => unsafe { simd::with_avx2(task) },
         _ => portable::run(task),
     }
 }
@@ -215,6 +217,8 @@ pub trait Simd<W: Word>: Keys {
     /// code is inlined into its caller, so a step with several callers is outlined unless it takes
     /// less than about 100 ns. `outlined!` makes tasks of functions.
     fn outlined<T: WithSimd<W>>(self, task: T) -> T::Output;
+    /// As [`Simd::outlined`], for a task that is the same for all words, so that it is compiled once.
+    fn outlined_for_all_words<T: WithSimd<u64>>(self, task: T) -> T::Output;
 
     /// A word in all lanes.
     fn splat(self, word: W) -> Self::Row;

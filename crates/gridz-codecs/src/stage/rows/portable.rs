@@ -99,6 +99,10 @@ impl<W: Word> Simd<W> for Portable {
     fn outlined<T: WithSimd<W>>(self, task: T) -> T::Output {
         W::at_level(self.0, task)
     }
+    #[inline(always)]
+    fn outlined_for_all_words<T: WithSimd<u64>>(self, task: T) -> T::Output {
+        u64::at_level(self.0, task)
+    }
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn splat(self, word: W) -> Self::Row {

@@ -2,14 +2,14 @@
 //! directions.
 
 use crate::codec::lorenzo::max::domain::Domain;
-use crate::codec::lorenzo::max::header::Plan;
 use crate::codec::lorenzo::max::lookback::{Lookback, Tables};
 use crate::codec::lorenzo::max::lorenzo::Lorenzo;
 use crate::codec::lorenzo::max::predict::{LOOKBACK, N, Predictor, Scores, Values};
 use crate::codec::lorenzo::max::residual::{self, Around, Coded, Models};
 use crate::stage::entropy::model::Model;
 use crate::stage::entropy::range::Coder;
-use crate::stage::rows::Simd;
+use crate::stage::predict::Orders;
+use crate::stage::rows::{Simd, WithSimd};
 use crate::stage::word::Word;
 
 /// The models and buffers for coding numbers.
@@ -70,66 +70,79 @@ pub fn code_words<W: Word, C: Coder>(coder: &mut C, words: &mut [W]) {
 }
 
 /// Codes the numbers of a block, until the coder fails. Returns how often each prediction was used.
-/// Masked elements get an arbitrary number.
-#[inline(always)]
-pub fn code_numbers<W: Word, S: Simd<W>, C: Coder, D: Domain>(
-    (s, coder): (S, &mut C),
-    domain: &D,
-    memory: &mut Memory,
-    plan: &Plan<W>,
-    (shape, lag): ([usize; 3], usize),
-    masked: &[bool],
-    numbers: &mut [i64],
-) -> [u32; N] {
-    let [sz, sy, sx] = shape;
-    let Memory { models, values, planes, rows, above, coded, tables } = memory;
-    **models = Models::NEW;
-    let lorenzo = Lorenzo::new(plan.orders, shape, planes, rows);
-    let looks_back = plan.looks_back && plan.active >> LOOKBACK & 1 == 1;
-    let lookback = Lookback::new(tables, looks_back);
-    // A lag is a number of whole rows, except in a block with a single row.
-    let values = Values { all: values, shape, lag: lag / sx };
-    let places = if sz * sy == 1 { 1 } else { sx };
-    let mut predictor = Predictor::new(s, values, &mut above[..places], plan.active, lorenzo, lookback);
-    let coded = &mut coded[..places];
-    coded.fill(Coded::default());
-    let mut uses = [0; N];
-    let mut i = 0;
-    for (z, y) in (0..sz).flat_map(|z| (0..sy).map(move |y| (z, y))) {
-        if !coder.is_sound() {
-            break;
-        }
-        predictor.start_row(z, y);
-        let mut west = Coded::default();
-        for x in 0..sx {
-            if plan.mask.is_some() && masked[i] {
-                numbers[i] = predictor.stand_in(domain, x);
-                predictor.note(domain, x, numbers[i]);
+/// Masked elements get an arbitrary number. The code is the same for all words.
+pub struct CodeNumbers<'a, 'm, C> {
+    pub coder: &'a mut C,
+    pub domain: Domain,
+    pub memory: Memory<'m>,
+    pub orders: Orders,
+    pub looks_back: bool,
+    /// The predictions that are used, as bits.
+    pub active: u16,
+    pub shape: [usize; 3],
+    /// The period in elements.
+    pub lag: usize,
+    /// Which elements are masked, if any are.
+    pub masked: Option<&'a [bool]>,
+    pub numbers: &'a mut [i64],
+}
+
+impl<C: Coder> WithSimd<u64> for CodeNumbers<'_, '_, C> {
+    type Output = [u32; N];
+
+    #[inline(always)]
+    fn run<S: Simd<u64>>(self, s: S) -> [u32; N] {
+        let Self { coder, domain, memory, orders, looks_back, active, shape, lag, masked, numbers } = self;
+        let [sz, sy, sx] = shape;
+        let Memory { models, values, planes, rows, above, coded, tables } = memory;
+        *models = Models::NEW;
+        let lorenzo = Lorenzo::new(orders, shape, planes, rows);
+        let looks_back = looks_back && active >> LOOKBACK & 1 == 1;
+        let lookback = Lookback::new(tables, looks_back);
+        // A lag is a number of whole rows, except in a block with a single row.
+        let values = Values { all: values, shape, lag: lag / sx };
+        let places = if sz * sy == 1 { 1 } else { sx };
+        let mut predictor = Predictor::new(s, values, &mut above[..places], active, lorenzo, lookback);
+        let coded = &mut coded[..places];
+        coded.fill(Coded::default());
+        let mut uses = [0; N];
+        let mut i = 0;
+        for (z, y) in (0..sz).flat_map(|z| (0..sy).map(move |y| (z, y))) {
+            if !coder.is_sound() {
+                break;
+            }
+            predictor.start_row(z, y);
+            let mut west = Coded::default();
+            for x in 0..sx {
+                if masked.is_some_and(|masked| masked[i]) {
+                    numbers[i] = predictor.stand_in(domain, x);
+                    predictor.note(domain, x, numbers[i]);
+                    i += 1;
+                    continue;
+                }
+                if predictor.lookback.code(coder, numbers[i]) {
+                    numbers[i] = predictor.lookback.prediction().expect("what is expected");
+                    predictor.note(domain, x, numbers[i]);
+                } else {
+                    let best = predictor.best(domain, x);
+                    if C::KNOWS {
+                        // Before the number is coded, which takes as long as the next step waits for this.
+                        predictor.learn(domain, x, numbers[i]);
+                    }
+                    let around = Around { west, north: coded[x.min(places - 1)] };
+                    (numbers[i], west) = residual::code(models, (s, coder), &best, &around, numbers[i]);
+                    coded[x.min(places - 1)] = west;
+                    uses[best.which] += 1;
+                    if !C::KNOWS {
+                        predictor.learn(domain, x, numbers[i]);
+                    }
+                }
+                if looks_back {
+                    predictor.look_back(domain, numbers, i);
+                }
                 i += 1;
-                continue;
             }
-            if predictor.lookback.code(coder, numbers[i]) {
-                numbers[i] = predictor.lookback.prediction().expect("what is expected");
-                predictor.note(domain, x, numbers[i]);
-            } else {
-                let best = predictor.best(domain, x);
-                if C::KNOWS {
-                    // Before the number is coded, which takes as long as the next step waits for this.
-                    predictor.learn(domain, x, numbers[i]);
-                }
-                let around = Around { west, north: coded[x.min(places - 1)] };
-                (numbers[i], west) = residual::code(models, (s, coder), &best, &around, numbers[i]);
-                coded[x.min(places - 1)] = west;
-                uses[best.which] += 1;
-                if !C::KNOWS {
-                    predictor.learn(domain, x, numbers[i]);
-                }
-            }
-            if looks_back {
-                predictor.look_back(domain, numbers, i);
-            }
-            i += 1;
         }
+        uses
     }
-    uses
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::codec::lorenzo::decimal::MAX_DIGITS;
 use crate::codec::lorenzo::map::special;
 use crate::codec::lorenzo::max::body::{code_mask, code_words};
-use crate::codec::lorenzo::max::domain::{Domain, Doubles, Integers, Singles, order_64};
+use crate::codec::lorenzo::max::domain::{Domain, order_64};
 use crate::codec::lorenzo::max::header::Plan;
 use crate::codec::lorenzo::max::lookback::Lookback;
 use crate::codec::lorenzo::max::map::{self, BITS, CUT, DECIMAL, RANKS};
@@ -67,11 +67,8 @@ pub fn choose<W: Word, S: Simd<W>>(
         n_ranks: 0,
     };
     to_numbers(work, 0..n, &bits, is_float);
-    let n_helped = match (is_float, W::BITS) {
-        (true, 32) => helped(work, n, n.div_ceil(LOOKING_BACK_MOSTLY), &Singles(bits.unit)),
-        (true, _) => helped(work, n, n.div_ceil(LOOKING_BACK_MOSTLY), &Doubles(bits.unit)),
-        _ => helped(work, n, n.div_ceil(LOOKING_BACK_PART), &Integers),
-    };
+    let enough = n.div_ceil(if is_float { LOOKING_BACK_MOSTLY } else { LOOKING_BACK_PART });
+    let n_helped = helped(work, n, enough, Domain::of_bits::<W>(is_float, bits.unit));
     let looks_back = n_helped * LOOKING_BACK_PART >= n;
     let mut maps = [(BITS, bits.unit); 6];
     let mut n_maps = 1;
@@ -290,7 +287,7 @@ fn to_numbers<W: Word>(work: &mut Work<W>, elements: Range<usize>, plan: &Plan<W
 
 /// Counts the elements that looking back helps, up to `enough`.
 #[inline(always)]
-fn helped<W: Word, D: Domain>(work: &mut Work<W>, n: usize, enough: usize, domain: &D) -> usize {
+fn helped<W: Word>(work: &mut Work<W>, n: usize, enough: usize, domain: Domain) -> usize {
     let numbers = &work.numbers[..n];
     let mut lookback = Lookback::new(&mut work.tables, true);
     let (mut bits_else, mut n_helped) = (0, 0);

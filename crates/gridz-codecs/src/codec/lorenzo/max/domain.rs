@@ -1,108 +1,116 @@
 //! The values of numbers: predictions are computed from values.
 
+use crate::codec::lorenzo::max::predict::Candidates;
 use crate::stage::rows::{KEYS, Keys, order_32};
+use crate::stage::word::Word;
 
-/// A mapping between numbers and their values.
-pub trait Domain {
-    /// The value of a number; always finite.
-    fn value(&self, number: i64) -> f64;
-    /// The number of the nearest value, or 0 if there is none.
-    fn number(&self, value: f64) -> i64;
-    /// The numbers of several values, and two numbers that are given with their places.
-    #[inline(always)]
-    fn numbers<K: Keys>(&self, _: K, values: &[f64; KEYS], given: [(usize, i64); 2]) -> [i64; KEYS] {
-        let mut numbers = [0; KEYS];
-        // A loop, because `map` would be compiled for any processor.
-        for (number, &value) in numbers.iter_mut().zip(values) {
-            *number = self.number(value);
+/// A mapping between numbers and their values. It is not a type parameter: matching it for every number
+/// takes no measurable time, and the code for numbers is compiled once.
+#[derive(Clone, Copy)]
+pub enum Domain {
+    /// Numbers are their own values.
+    Integers,
+    /// Ordered words of float32, shifted to the right by this many bits.
+    Singles(u32),
+    /// Ordered words of float64, shifted to the right by this many bits.
+    Doubles(u32),
+}
+
+impl Domain {
+    /// The mapping of words that are ordered and shifted to the right by `unit` bits.
+    pub fn of_bits<W: Word>(is_float: bool, unit: u32) -> Self {
+        match (is_float, W::BITS) {
+            (false, _) => Self::Integers,
+            (true, 32) => Self::Singles(unit),
+            (true, _) => Self::Doubles(unit),
         }
-        given.into_iter().for_each(|(k, number)| numbers[k] = number);
-        numbers
     }
-    /// A coarse and a fine hash key of a number, for looking back.
-    fn keys(&self, number: i64) -> [u64; 2];
+
     /// True if numbers of opposite sign may be similar.
-    const IS_FLOAT: bool;
-}
-
-/// Numbers that are their own values.
-pub struct Integers;
-
-impl Domain for Integers {
-    const IS_FLOAT: bool = false;
-
     #[inline(always)]
-    fn value(&self, number: i64) -> f64 {
-        number as f64
+    pub fn is_float(self) -> bool {
+        !matches!(self, Self::Integers)
     }
 
+    /// The value of a number; always finite.
     #[inline(always)]
-    fn number(&self, value: f64) -> i64 {
-        truncated(value + if value < 0.0 { -0.5 } else { 0.5 })
-    }
-
-    #[inline(always)]
-    fn keys(&self, number: i64) -> [u64; 2] {
-        [number as u64; 2]
-    }
-}
-
-/// Ordered words of float32, shifted to the right by this many bits.
-pub struct Singles(pub u32);
-
-impl Domain for Singles {
-    const IS_FLOAT: bool = true;
-
-    #[inline(always)]
-    fn value(&self, number: i64) -> f64 {
-        let value = f32::from_bits(order_32((number << self.0) as i32) as u32);
-        if value.is_finite() { value.into() } else { 0.0 }
-    }
-
-    #[inline(always)]
-    fn number(&self, value: f64) -> i64 {
-        let value = value as f32;
-        if value.is_finite() { i64::from(order_32(value.to_bits() as i32)) >> self.0 } else { 0 }
-    }
-
-    #[inline(always)]
-    fn numbers<K: Keys>(&self, k: K, values: &[f64; KEYS], given: [(usize, i64); 2]) -> [i64; KEYS] {
-        k.ordered_singles(values, self.0, given)
-    }
-
-    #[inline(always)]
-    fn keys(&self, number: i64) -> [u64; 2] {
-        let size = size_of_word(number << self.0);
-        [(size + (1 << 8)) >> 9; 2]
-    }
-}
-
-/// Ordered words of float64, shifted to the right by this many bits.
-pub struct Doubles(pub u32);
-
-impl Domain for Doubles {
-    const IS_FLOAT: bool = true;
-
-    #[inline(always)]
-    fn value(&self, number: i64) -> f64 {
-        let value = f64::from_bits(order_64(number << self.0) as u64);
+    pub fn value(self, number: i64) -> f64 {
+        let value = match self {
+            Self::Integers => return number as f64,
+            Self::Singles(unit) => f32::from_bits(order_32((number << unit) as i32) as u32).into(),
+            Self::Doubles(unit) => f64::from_bits(order_64(number << unit) as u64),
+        };
         if value.is_finite() { value } else { 0.0 }
     }
 
+    /// The number of the nearest value, or 0 if there is none.
     #[inline(always)]
-    fn number(&self, value: f64) -> i64 {
-        const EXPONENT: i64 = 0x7ff << 52;
-        let word = value.to_bits() as i64;
-        // Without a branch, so that several numbers are computed at once.
-        let is_finite = i64::from(word & EXPONENT != EXPONENT);
-        order_64(word) >> self.0 & is_finite.wrapping_neg()
+    pub fn number(self, value: f64) -> i64 {
+        match self {
+            Self::Integers => nearest(value),
+            Self::Singles(unit) => {
+                let value = value as f32;
+                if value.is_finite() { i64::from(order_32(value.to_bits() as i32)) >> unit } else { 0 }
+            }
+            Self::Doubles(unit) => ordered_double(value) >> unit,
+        }
     }
 
+    /// Sets `numbers` to those of the predicted values, and to two numbers that are given with their places.
     #[inline(always)]
-    fn keys(&self, number: i64) -> [u64; 2] {
-        let size = size_of_word(number << self.0);
-        [size.wrapping_add(1 << 41) >> 42, size.wrapping_add(1 << 35) >> 36]
+    pub fn set_numbers<K: Keys>(
+        self,
+        k: K,
+        values: &Candidates,
+        given: [(usize, i64); 2],
+        numbers: &mut [i64; KEYS],
+    ) {
+        // Loops, because `map` would be compiled for any processor. They write to memory: a copy from
+        // an array after narrow stores to it would be slow.
+        match self {
+            Self::Singles(unit) => return *numbers = k.ordered_singles(&values.values(), unit, given),
+            Self::Integers => {
+                for (number, &value) in numbers.iter_mut().zip(&values.values()) {
+                    *number = nearest(value);
+                }
+            }
+            Self::Doubles(unit) => {
+                for (number, &value) in numbers.iter_mut().zip(&values.values()) {
+                    *number = ordered_double(value) >> unit;
+                }
+            }
+        }
+        given.into_iter().for_each(|(k, number)| numbers[k] = number);
     }
+
+    /// A coarse and a fine hash key of a number, for looking back.
+    #[inline(always)]
+    pub fn keys(self, number: i64) -> [u64; 2] {
+        match self {
+            Self::Integers => [number as u64; 2],
+            Self::Singles(unit) => [(size_of_word(number << unit) + (1 << 8)) >> 9; 2],
+            Self::Doubles(unit) => {
+                let size = size_of_word(number << unit);
+                [size.wrapping_add(1 << 41) >> 42, size.wrapping_add(1 << 35) >> 36]
+            }
+        }
+    }
+}
+
+/// The nearest integer.
+#[inline(always)]
+fn nearest(value: f64) -> i64 {
+    truncated(value + if value < 0.0 { -0.5 } else { 0.5 })
+}
+
+/// The ordered word of a value; 0 unless it is finite.
+#[inline(always)]
+fn ordered_double(value: f64) -> i64 {
+    const EXPONENT: i64 = 0x7ff << 52;
+    let word = value.to_bits() as i64;
+    // Without a branch, so that several numbers are computed at once.
+    let is_finite = i64::from(word & EXPONENT != EXPONENT);
+    order_64(word) & is_finite.wrapping_neg()
 }
 
 /// Equivalent to `value as i64`, which has no vector instruction.

@@ -77,7 +77,7 @@ impl<'a> Lookback<'a> {
     /// Learns the number of element `i`. `bits_else` is the recent average of remaining bits
     /// without looking back, times [`SCORE`].
     #[inline(always)]
-    pub fn learn<D: Domain>(&mut self, domain: &D, numbers: &[i64], i: usize, bits_else: u32) {
+    pub fn learn(&mut self, domain: Domain, numbers: &[i64], i: usize, bits_else: u32) {
         if !self.is_used {
             return;
         }
@@ -97,7 +97,7 @@ impl<'a> Lookback<'a> {
             let candidates = [self.tables.two[two], self.tables.one[one]];
             self.place = candidates.into_iter().find(|&place| place > 0).map(|place| place as usize);
             if let Some(place) = self.place {
-                self.is_negated = D::IS_FLOAT && (numbers[place - 1] < 0) != (number < 0);
+                self.is_negated = domain.is_float() && (numbers[place - 1] < 0) != (number < 0);
             }
         }
         (self.tables.one[one], self.tables.two[two]) = (i as u32 + 1, i as u32 + 1);

@@ -32,11 +32,11 @@ use crate::stage::element::Element;
 use crate::stage::entropy::model::Model;
 use crate::stage::entropy::range::{Coder, Decoder, Encoder};
 use crate::stage::predict::Orders;
-use crate::stage::rows::{LANES, Simd, SimdWord, WithSimd};
+use crate::stage::rows::{LANES, Simd, SimdWord};
 use crate::stage::word::Word;
-use body::{Memory, code_mask, code_numbers, code_words};
+use body::{CodeNumbers, Memory, code_mask, code_words};
 use choose::Part;
-use domain::{Doubles, Integers, Singles};
+use domain::Domain;
 use header::{Header, Plan};
 use lookback::{LOG2_PLACES, Tables};
 use lorenzo::Lorenzo;
@@ -112,7 +112,6 @@ impl<W: Word> Work<W> {
     }
 
     /// Codes numbers of a block from `start` on, which have a shape of their own.
-    #[inline(always)]
     fn code<S: Simd<W>, C: Coder>(
         &mut self,
         s: S,
@@ -122,40 +121,21 @@ impl<W: Word> Work<W> {
         start: usize,
         is_float: bool,
     ) -> [u32; N] {
-        s.outlined(CodeNumbers { work: self, coder, plan, shape, lag, start, is_float })
-    }
-}
-
-/// [`Work::code`] as a task.
-struct CodeNumbers<'a, W: Word, C> {
-    work: &'a mut Work<W>,
-    coder: &'a mut C,
-    plan: &'a Plan<W>,
-    shape: [usize; 3],
-    lag: usize,
-    start: usize,
-    is_float: bool,
-}
-
-impl<W: Word, C: Coder> WithSimd<W> for CodeNumbers<'_, W, C> {
-    type Output = [u32; N];
-
-    #[inline(always)]
-    fn run<S: Simd<W>>(self, s: S) -> [u32; N] {
-        let Self { work, coder, plan, shape, lag, start, is_float } = self;
-        let Work { numbers, masked, values, planes, rows, above, coded, tables, models, .. } = work;
-        let memory = &mut Memory { models: &mut models[0], values, planes, rows, above, coded, tables };
-        let n = shape[0] * shape[1] * shape[2];
-        let (masked, numbers) = (&masked[start..start + n], &mut numbers[start..start + n]);
-        match (plan.map, is_float) {
-            (BITS, true) if W::BITS == 32 => {
-                code_numbers((s, coder), &Singles(plan.unit), memory, plan, (shape, lag), masked, numbers)
-            }
-            (BITS, true) => {
-                code_numbers((s, coder), &Doubles(plan.unit), memory, plan, (shape, lag), masked, numbers)
-            }
-            _ => code_numbers((s, coder), &Integers, memory, plan, (shape, lag), masked, numbers),
-        }
+        let Self { numbers, masked, values, planes, rows, above, coded, tables, models, .. } = self;
+        let elements = start..start + shape[0] * shape[1] * shape[2];
+        let &Plan { orders, looks_back, active, .. } = plan;
+        s.outlined_for_all_words(CodeNumbers {
+            coder,
+            domain: Domain::of_bits::<W>(is_float && plan.map == BITS, plan.unit),
+            memory: Memory { models: &mut models[0], values, planes, rows, above, coded, tables },
+            orders,
+            looks_back,
+            active,
+            shape,
+            lag,
+            masked: plan.mask.map(|_| &masked[elements.clone()]),
+            numbers: &mut numbers[elements],
+        })
     }
 }
 

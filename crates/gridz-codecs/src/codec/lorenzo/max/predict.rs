@@ -247,31 +247,24 @@ impl<'a, K: Keys> Predictor<'a, K> {
 
     /// The best prediction of the element at `x`.
     #[inline(always)]
-    pub fn best<D: Domain>(&mut self, domain: &D, x: usize) -> Best {
+    pub fn best(&mut self, domain: Domain, x: usize) -> Best {
         let near = self.near(x);
         if self.is_weighted {
             self.weigh(&near, x);
         }
-        let [w, ..] = self.west;
-        let Near { base, north: [nw, n, _], up: [uw, u, _], up_north: [unw, un] } = near;
         let [has_north, _, has_up, .., has_earlier] = self.rows.has;
-        let or_base = |exists: bool, value: f64| if exists { value } else { base };
-        let [tw, t] = self.values.at(self.rows.earlier + x - 1);
-        let mut values = [base; LANES];
-        values[1] = or_base(has_north, n);
-        values[2] = or_base(has_up, u);
-        values[3] = or_base(has_earlier, t);
-        values[4] = (w + n) - nw;
-        values[5] = (w + u) - uw;
-        values[6] = (n + u) - un;
-        values[7] = (((w + n) + u) - ((nw + uw) + un)) + unw;
-        values[8] = (w + t) - tw;
-        values[WEIGHTED] = self.weighted;
+        let candidates = Candidates {
+            near,
+            west: self.west[0],
+            earlier: self.values.at(self.rows.earlier + x - 1),
+            has: [has_north, has_up, has_earlier],
+            weighted: self.weighted,
+        };
         let of_orders = if self.has_orders { self.lorenzo.prediction(x) } else { 0 };
         let of_orders = (ORDERS, of_orders);
         // Without a match, it is the number of the base.
         let of_match = self.lookback.prediction().map_or(of_orders, |number| (LOOKBACK, number));
-        self.numbers.0 = domain.numbers(self.k, &values, [of_orders, of_match]);
+        domain.set_numbers(self.k, &candidates, [of_orders, of_match], &mut self.numbers.0);
         let Scores(above) = &self.above[x.min(self.above.len() - 1)];
         let mut keys = [0; LANES];
         for k in 0..LANES {
@@ -293,7 +286,7 @@ impl<'a, K: Keys> Predictor<'a, K> {
 
     /// Learns the number of the element at `x`.
     #[inline(always)]
-    pub fn learn<D: Domain>(&mut self, domain: &D, x: usize, number: i64) {
+    pub fn learn(&mut self, domain: Domain, x: usize, number: i64) {
         self.note(domain, x, number);
         if self.is_weighted {
             let error = self.west[0] - self.weighted;
@@ -316,13 +309,13 @@ impl<'a, K: Keys> Predictor<'a, K> {
 
     /// Learns element `i` of the block for looking back.
     #[inline(always)]
-    pub fn look_back<D: Domain>(&mut self, domain: &D, numbers: &[i64], i: usize) {
+    pub fn look_back(&mut self, domain: Domain, numbers: &[i64], i: usize) {
         self.lookback.learn(domain, numbers, i, self.scores.0[BASE].into());
     }
 
     /// Records the number of the element at `x` without rating the predictions.
     #[inline(always)]
-    pub fn note<D: Domain>(&mut self, domain: &D, x: usize, number: i64) {
+    pub fn note(&mut self, domain: Domain, x: usize, number: i64) {
         let value = domain.value(number);
         self.values.all[self.rows.here + x] = value;
         self.west = [value, self.west[0], self.west[1]];
@@ -333,7 +326,7 @@ impl<'a, K: Keys> Predictor<'a, K> {
 
     /// The number that substitutes a masked element.
     #[inline(always)]
-    pub fn stand_in<D: Domain>(&mut self, domain: &D, x: usize) -> i64 {
+    pub fn stand_in(&mut self, domain: Domain, x: usize) -> i64 {
         domain.number(self.base(x))
     }
 
@@ -395,11 +388,44 @@ impl<'a, K: Keys> Predictor<'a, K> {
 
 /// The values around one element, those of each row in order: around it in the rows to the north and
 /// above. Missing values are 0.
+#[derive(Clone, Copy)]
 struct Near {
     base: f64,
     north: [f64; 3],
     up: [f64; 3],
     up_north: [f64; 2],
+}
+
+/// The predicted values of an element, as the values of which they consist.
+pub struct Candidates {
+    near: Near,
+    west: f64,
+    earlier: [f64; 2],
+    /// Whether the rows to the north, above and one period earlier exist.
+    has: [bool; 3],
+    weighted: f64,
+}
+
+impl Candidates {
+    /// The predicted values. They are computed in every place that converts them: in an array that
+    /// several places share, they would be stored one by one, and vector loads would stall on these stores.
+    #[inline(always)]
+    pub fn values(&self) -> [f64; LANES] {
+        let Self { near, west: w, earlier: [tw, t], has: [has_north, has_up, has_earlier], weighted } = *self;
+        let Near { base, north: [nw, n, _], up: [uw, u, _], up_north: [unw, un] } = near;
+        let or_base = |exists: bool, value: f64| if exists { value } else { base };
+        let mut values = [base; LANES];
+        values[1] = or_base(has_north, n);
+        values[2] = or_base(has_up, u);
+        values[3] = or_base(has_earlier, t);
+        values[4] = (w + n) - nw;
+        values[5] = (w + u) - uw;
+        values[6] = (n + u) - un;
+        values[7] = (((w + n) + u) - ((nw + uw) + un)) + unw;
+        values[8] = (w + t) - tw;
+        values[WEIGHTED] = weighted;
+        values
+    }
 }
 
 /// Bits of the difference of two numbers.

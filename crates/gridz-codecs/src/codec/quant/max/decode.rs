@@ -13,7 +13,7 @@ use crate::stage::entropy::frequencies::LOG2_TOTAL;
 use crate::stage::entropy::rans::Decoder;
 use crate::stage::entropy::{steps, tables};
 use crate::stage::exceptions::{ALIGNMENT, take};
-use crate::stage::rows::{LANES, Simd};
+use crate::stage::rows::{LANES, Simd, outlined};
 use crate::stage::word::Word;
 
 /// Bits of a header that describe the prediction.
@@ -55,7 +55,7 @@ pub fn decode<W: Word, S: Simd<W>>(
     let kinds = &mut kinds[..n];
     kinds.fill(CODED);
     let decoder = Decoder::new(rest, level)?;
-    let mut reading = Reading {
+    let reading = Reading {
         decoder,
         slots,
         codes: &mut *codes,
@@ -64,7 +64,7 @@ pub fn decode<W: Word, S: Simd<W>>(
         is_sound: true,
         n_filled: 0,
     };
-    scan(s, &view, &weights, &mut Cells { numbers, sizes }, &mut reading);
+    let reading = read(s, &view, &weights, Cells { numbers, sizes }, reading);
     let Reading { decoder, n_outliers, n_filled, is_sound, .. } = reading;
     let used = bytes.len() - rest.len() + decoder.finish()?;
     let matches_header = n_outliers * element.bytes == front.outliers.len() && n_filled == front.n_filled;
@@ -72,10 +72,7 @@ pub fn decode<W: Word, S: Simd<W>>(
         return Err(Error::corrupt("a quant block is damaged: its contents do not match its header"));
     }
 
-    let base = s.splat(front.base);
-    for at in (0..n).step_by(LANES) {
-        s.store(s.add(s.load(&codes[at..]), base), &mut words[at..]);
-    }
+    add_base(s, front.base, codes, &mut words[..n.next_multiple_of(LANES)]);
     if let Some(quantizer) = &quantizer {
         quantizer.values(s, &mut words[..n.next_multiple_of(LANES)]);
     }
@@ -90,6 +87,29 @@ pub fn decode<W: Word, S: Simd<W>>(
     }
     target.store(s, words, shape, element);
     Ok(())
+}
+
+outlined! {
+/// Decodes a block's numbers.
+fn read<'a, W>(
+    s,
+    view: &'a View,
+    weights: &'a Weights,
+    cells: Cells<'a, W>,
+    reading: Reading<'a, W>,
+) -> Reading<'a, W> {
+    let (mut cells, mut reading) = (cells, reading);
+    scan(s, view, weights, &mut cells, &mut reading);
+    reading
+}
+
+/// Adds the base to the codes of whole rows.
+fn add_base<'a, W>(s, base: W, codes: &'a [W], words: &'a mut [W]) {
+    let base = s.splat(base);
+    for at in (0..words.len()).step_by(LANES) {
+        s.store(s.add(s.load(&codes[at..]), base), &mut words[at..]);
+    }
+}
 }
 
 /// The sections before the weights.

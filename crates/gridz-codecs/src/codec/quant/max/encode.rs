@@ -12,7 +12,7 @@ use crate::stage::entropy::rans::{Encoder, put_words};
 use crate::stage::entropy::{frequencies, steps, tables};
 use crate::stage::exceptions::{ALIGNMENT, place};
 use crate::stage::missing::MissingWords;
-use crate::stage::rows::{LANES, Simd, first_lanes, mask_of};
+use crate::stage::rows::{LANES, Simd, first_lanes, mask_of, outlined};
 use crate::stage::word::Word;
 
 /// Used in place of a symbol and its context if a lane has none.
@@ -32,17 +32,17 @@ struct Numbers<W> {
     n_outliers: usize,
 }
 
+outlined! {
 /// Quantizes words, each minus `first`. Returns `None` if too many elements would have to be stored
 /// exactly. Buffers are padded by a row.
-#[inline(always)]
-fn quantize<W: Word, S: Simd<W>>(
-    s: S,
-    coding: &Coding<W>,
-    missing: Option<&MissingWords<W>>,
-    words: &[W],
+fn quantize<'a, W>(
+    s,
+    coding: &'a Coding<W>,
+    missing: Option<&'a MissingWords<W>>,
+    words: &'a [W],
     first: W,
-    codes: &mut [W],
-    kinds: &mut [u8],
+    codes: &'a mut [W],
+    kinds: &'a mut [u8],
 ) -> Option<Numbers<W>> {
     let n = kinds.len();
     let quantizer = coding.quantizer?;
@@ -88,6 +88,26 @@ fn quantize<W: Word, S: Simd<W>>(
     Some(Numbers { base: before, fill: fill.map(|fill| fill.wrapping_add(first)), n_outliers })
 }
 
+/// Determines the symbols of a block's numbers.
+fn find<'a, W>(s, view: &'a View, weights: &'a Weights, cells: Cells<'a, W>, finding: Finding<'a, W>) {
+    let (mut cells, mut finding) = (cells, finding);
+    scan(s, view, weights, &mut cells, &mut finding);
+}
+
+/// Encodes the symbols of all time steps, and their tails.
+fn write<'a, 'b, W>(
+    _s,
+    encoder: &'a mut Encoder<'b>,
+    symbols: &'a [u16],
+    left: &'a [W],
+    ranges: &'a [u32; IN_CONTEXTS],
+) {
+    for (symbols, left) in symbols.as_chunks().0.iter().zip(left.as_chunks().0).rev() {
+        write_step(encoder, symbols, left, ranges);
+    }
+}
+}
+
 /// Encodes the block of this shape to the start of `out`, which has room for any block. Returns the
 /// bytes of the result, a multiple of `unit`.
 #[inline(always)]
@@ -127,20 +147,18 @@ pub fn encode<W: Word, S: Simd<W>>(
 
     let view = View::new(shape);
     let neighbours = Neighbours::new(view);
-    let weights = Weights::choose(&neighbours, values, samples);
+    let weights = Weights::choose(s, &neighbours, values, samples);
     let n_cells = LANES * view.n_times();
     let (left, symbols) = (&mut left[..n_cells], &mut symbols[..n_cells]);
     let exceptions = (flags & (FILL_MASK | OUTLIERS) != 0).then_some(&*kinds);
-    let mut finding = Finding { values: in_rows, exceptions, left, symbols };
-    scan(s, &view, &weights, &mut Cells { numbers, sizes }, &mut finding);
+    let finding = Finding { values: in_rows, exceptions, left: &mut *left, symbols: &mut *symbols };
+    find(s, &view, &weights, Cells { numbers, sizes }, finding);
 
     let (mut of_contexts, mut ranges) = ([0; TABLES_BYTES], [0; IN_CONTEXTS]);
     let mut counts = frequencies::count::<CONTEXTS, IN_CONTEXTS>(symbols);
     let tables_bytes = tables::write(&mut counts, &mut ranges, &mut of_contexts);
     let mut encoder = Encoder::new(string, level);
-    for (symbols, left) in symbols.as_chunks().0.iter().zip(left.as_chunks().0).rev() {
-        write_step(&mut encoder, symbols, left, &ranges);
-    }
+    write(s, &mut encoder, symbols, left, &ranges);
 
     let aligned = |n: usize| n.next_multiple_of(ALIGNMENT);
     let weights_bytes = weights.n_bytes(&neighbours);

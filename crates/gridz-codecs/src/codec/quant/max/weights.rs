@@ -4,7 +4,7 @@
 use crate::codec::quant::max::view::{Kind, MARGIN, View};
 use crate::error::{Error, Result};
 use crate::stage::entropy::log::{LOG_OF_2, log};
-use crate::stage::rows::LANES;
+use crate::stage::rows::{LANES, Simd, WithSimd};
 use crate::stage::word::Word;
 
 /// Maximum number of neighbors of a number.
@@ -162,41 +162,14 @@ impl Weights {
 
     /// Chooses the weights that suit some numbers best.
     #[inline(always)]
-    pub fn choose<W: Word>(neighbours: &Neighbours, numbers: &[W], samples: &mut Vec<Differences>) -> Self {
-        let view = &neighbours.view;
+    pub fn choose<W: Word, S: Simd<W>>(
+        s: S,
+        neighbours: &Neighbours,
+        numbers: &[W],
+        samples: &mut Vec<Differences>,
+    ) -> Self {
         neighbours.sample(numbers, samples);
-        let tried = || samples.iter().step_by(TRIED);
-        let sampled = view.sampled();
-        let mut squares = Self { of: [[0; TAPS]; KINDS], fraction: FRACTION, head: SQUARES };
-        let mut sums = sums_of_products(tried(), None);
-        for round in 1..=ROUNDS {
-            solve(&sums, neighbours.present(sampled), &mut squares.of[sampled as usize]);
-            let known = Some(&squares.of[sampled as usize]);
-            sums = if round < ROUNDS {
-                sums_of_products(tried(), known)
-            } else {
-                sums_of_products(samples.iter(), known)
-            };
-        }
-        for &kind in view.kinds() {
-            solve(&sums, neighbours.present(kind), &mut squares.of[kind as usize]);
-        }
-        if samples.is_empty() {
-            return Self::differences(neighbours, 1);
-        }
-        let cost = |weights: &Self| cost(tried(), &weights.of[sampled as usize], weights.fraction);
-        // The costs of all elements, extrapolated from the samples; fitted weights must also be
-        // written.
-        let per_sample = (view.n / tried().len()) as u64;
-        let mut best = (cost(&squares) * per_sample + 8 * LOG_OF_2 * squares.n_bytes(neighbours) as u64, squares);
-        for orders in 1..8 {
-            let weights = Self::differences(neighbours, orders);
-            let cost = cost(&weights) * per_sample;
-            if cost < best.0 {
-                best = (cost, weights);
-            }
-        }
-        best.1
+        s.outlined_for_all_words(Choose { neighbours, samples })
     }
 
     /// Bytes that [`Self::write`] writes.
@@ -253,18 +226,62 @@ impl Weights {
     }
 }
 
-/// The sums of products of the samples' differences. Samples that the known weights predict badly
+/// Chooses the weights that suit some samples best.
+struct Choose<'a> {
+    neighbours: &'a Neighbours,
+    samples: &'a [Differences],
+}
+
+impl WithSimd<u64> for Choose<'_> {
+    type Output = Weights;
+
+    #[inline(always)]
+    fn run<S: Simd<u64>>(self, _: S) -> Weights {
+        let Self { neighbours, samples } = self;
+        if samples.is_empty() {
+            return Weights::differences(neighbours, 1);
+        }
+        let view = &neighbours.view;
+        let sampled = view.sampled();
+        let mut squares = Weights { of: [[0; TAPS]; KINDS], fraction: FRACTION, head: SQUARES };
+        let mut known = None;
+        for _ in 0..ROUNDS {
+            let sums = sums_of_products(samples, TRIED, known.as_ref());
+            solve(&sums, neighbours.present(sampled), &mut squares.of[sampled as usize]);
+            known = Some(squares.of[sampled as usize]);
+        }
+        let sums = sums_of_products(samples, 1, known.as_ref());
+        for &kind in view.kinds() {
+            solve(&sums, neighbours.present(kind), &mut squares.of[kind as usize]);
+        }
+        // The costs of all elements, extrapolated from the samples; fitted weights must also be
+        // written.
+        let per_sample = (view.n / samples.len().div_ceil(TRIED)) as u64;
+        let of_squares = 8 * LOG_OF_2 * squares.n_bytes(neighbours) as u64;
+        let mut best = (u64::MAX, squares);
+        for orders in 0..8 {
+            let (weights, more) = match orders {
+                0 => (best.1.clone(), of_squares),
+                _ => (Weights::differences(neighbours, orders), 0),
+            };
+            let cost = cost(samples, &weights.of[sampled as usize], weights.fraction) * per_sample + more;
+            if cost < best.0 {
+                best = (cost, weights);
+            }
+        }
+        best.1
+    }
+}
+
+/// The sums of products of the differences of every sample, or of one in `step`. Samples that the known weights predict badly
 /// weigh less, because bits grow more slowly than squares. So do samples whose neighbors differ
 /// much. Their residuals are large and have a context of their own; there, a small fraction of a
 /// residual matters as much as it does where neighbors are similar.
 #[inline(always)]
-fn sums_of_products<'a>(
-    samples: impl Iterator<Item = &'a Differences>,
-    known: Option<&[i16; TAPS]>,
-) -> [[i64; TAPS]; TAPS] {
+fn sums_of_products(samples: &[Differences], step: usize, known: Option<&[i16; TAPS]>) -> [[i64; TAPS]; TAPS] {
     let (mut sums, mut n) = ([[0; TAPS]; TAPS], 0);
     let mut together = [([0; TAPS], 0); TOGETHER];
-    for d in samples {
+    for d in samples.iter().step_by(step) {
         let left = known.map_or(0, |weights| left_of(d, weights, FRACTION).unsigned_abs());
         let counts = COUNTS / ((LITTLE_SPREAD + u64::from(spread(d))) * (LITTLE_LEFT + left));
         together[n] = (*d, counts.max(1) as i32);
@@ -315,10 +332,10 @@ fn spread(d: &Differences) -> u32 {
 /// residuals are coded in classes by the spread of neighbors, similar to contexts. The bits below
 /// the highest one are added.
 #[inline(always)]
-fn cost<'a>(samples: impl Iterator<Item = &'a Differences>, weights: &[i16; TAPS], fraction: u32) -> u64 {
+fn cost(samples: &[Differences], weights: &[i16; TAPS], fraction: u32) -> u64 {
     let mut counts = [[0_u32; LENGTHS]; SPREADS];
     let mut below = 0;
-    for d in samples {
+    for d in samples.iter().step_by(TRIED) {
         let left = left_of(d, weights, fraction);
         let length = u64::BITS - (left << 1 ^ left >> 63).leading_zeros();
         let class = u32::BITS - spread(d).leading_zeros();
@@ -385,9 +402,10 @@ fn solve(sums: &[[i64; TAPS]; TAPS], present: impl Iterator<Item = usize>, weigh
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stage::rows::PORTABLE;
 
     fn of(view: View, numbers: &[u32]) -> Weights {
-        Weights::choose(&Neighbours::new(view), numbers, &mut Vec::with_capacity(SAMPLES))
+        Weights::choose(PORTABLE, &Neighbours::new(view), numbers, &mut Vec::with_capacity(SAMPLES))
     }
 
     #[test]

@@ -44,16 +44,9 @@ pub const GROUP: usize = 256;
 /// same bits, so that the code for them is not compiled a second time.
 #[derive(Clone, Copy)]
 pub struct Parameters<'a> {
-    numbers: &'a Numbers,
+    pub numbers: &'a Numbers,
     /// True if elements are integers.
     pub are_integers: bool,
-}
-
-impl<'a> Parameters<'a> {
-    /// For elements of type `T`.
-    fn of<T: Scalar>(numbers: &'a Numbers) -> Self {
-        Self { numbers, are_integers: !T::IS_FLOAT }
-    }
 }
 
 impl Deref for Parameters<'_> {
@@ -66,41 +59,33 @@ impl Deref for Parameters<'_> {
 }
 
 /// Encodes consecutive blocks of 4^rank elements, at most [`GROUP`] elements in total. Returns the
-/// number of their bits. The rank is 1 to 4.
+/// number of their bits. The rank is 1 to 4. `decoded` receives the blocks as a decoder restores them.
 ///
 /// Unless blocks are reversible, floats must be finite, and the magnitude of integers must be below
 /// 2^(W−2), where W is their bits.
-pub fn encode<T: Scalar>(level: Isa, rank: usize, numbers: &Numbers, blocks: &[T], out: &mut BitWriter) -> u32 {
-    Encode { rank, numbers: &Parameters::of::<T>(numbers), blocks: T::as_floats(blocks), out, decoded: None }
-        .at(level)
-}
-
-/// As [`encode`]; also writes the blocks as a decoder restores them.
-pub fn encode_checked<T: Scalar>(
+pub fn encode<T: Value>(
     level: Isa,
     rank: usize,
-    numbers: &Numbers,
+    numbers: &Parameters,
     blocks: &[T],
     out: &mut BitWriter,
-    decoded: &mut [T],
+    decoded: Option<&mut [T]>,
 ) -> u32 {
-    let decoded = Some(T::as_floats_mut(decoded));
-    Encode { rank, numbers: &Parameters::of::<T>(numbers), blocks: T::as_floats(blocks), out, decoded }.at(level)
+    Encode { rank, numbers, blocks, out, decoded }.at(level)
 }
 
 /// Decodes such blocks from arbitrary bits: `S` sequences of the same number of blocks, side by
 /// side. Sequence i begins at bit `at[i]`, which becomes the bit at which it ends. A step in a
 /// sequence depends on the previous one, and a CPU has time for other sequences meanwhile.
-pub fn decode<T: Scalar, const S: usize>(
+pub fn decode<T: Value, const S: usize>(
     level: Isa,
     rank: usize,
-    numbers: &Numbers,
+    numbers: &Parameters,
     bytes: &[u8],
     at: &mut [usize; S],
     blocks: &mut [T],
 ) {
-    let blocks = T::as_floats_mut(blocks);
-    Decode { rank, numbers: &Parameters::of::<T>(numbers), bytes, at, blocks }.at(level);
+    Decode { rank, numbers, bytes, at, blocks }.at(level);
 }
 
 struct Encode<'a, 'b, T> {
@@ -134,11 +119,17 @@ impl<T: Value> Kernel for Encode<'_, '_, T> {
     fn run(self) -> u32 {
         let Self { rank, numbers, blocks, out, decoded } = self;
         match rank {
-            1 => scalar::encode::<T, 4, 1>(numbers, blocks, out, decoded),
-            2 => scalar::encode::<T, 16, 1>(numbers, blocks, out, decoded),
-            3 => scalar::encode::<T, 64, 1>(numbers, blocks, out, decoded),
-            _ => scalar::encode::<T, 256, 4>(numbers, blocks, out, decoded),
+            1 => scalar::encode::<T, 4, 1>(1, numbers, blocks, out, decoded),
+            2 => scalar::encode::<T, 16, 1>(2, numbers, blocks, out, decoded),
+            3 => scalar::encode::<T, 64, 1>(3, numbers, blocks, out, decoded),
+            _ => scalar::encode::<T, 256, 4>(4, numbers, blocks, out, decoded),
         }
+    }
+
+    #[inline(always)]
+    fn run_small(self) -> u32 {
+        let Self { rank, numbers, blocks, out, decoded } = self;
+        scalar::encode::<T, 256, 4>(rank as u32, numbers, blocks, out, decoded)
     }
 }
 
@@ -177,16 +168,31 @@ impl<T: Value> Kernel for DecodeInTurn<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Self { rank, numbers, bytes, at, blocks } = self;
+        let rank = self.rank;
+        self.each(|numbers, bits, blocks| match rank {
+            1 => scalar::decode::<T, 4, 1>(1, numbers, bits, blocks),
+            2 => scalar::decode::<T, 16, 1>(2, numbers, bits, blocks),
+            3 => scalar::decode::<T, 64, 1>(3, numbers, bits, blocks),
+            _ => scalar::decode::<T, 256, 4>(4, numbers, bits, blocks),
+        });
+    }
+
+    #[inline(always)]
+    fn run_small(self) {
+        let rank = self.rank as u32;
+        self.each(|numbers, bits, blocks| scalar::decode::<T, 256, 4>(rank, numbers, bits, blocks));
+    }
+}
+
+impl<T: Value> DecodeInTurn<'_, T> {
+    /// Decodes each sequence of blocks by `decode`.
+    #[inline(always)]
+    fn each(self, decode: impl Fn(&Parameters, &mut BitReader, &mut [T])) {
+        let Self { numbers, bytes, at, blocks, .. } = self;
         let n = blocks.len() / at.len();
         for (at, blocks) in at.iter_mut().zip(blocks.chunks_exact_mut(n)) {
             let mut bits = BitReader::new(bytes, *at);
-            match rank {
-                1 => scalar::decode::<T, 4, 1>(numbers, &mut bits, blocks),
-                2 => scalar::decode::<T, 16, 1>(numbers, &mut bits, blocks),
-                3 => scalar::decode::<T, 64, 1>(numbers, &mut bits, blocks),
-                _ => scalar::decode::<T, 256, 4>(numbers, &mut bits, blocks),
-            }
+            decode(numbers, &mut bits, blocks);
             *at = bits.position();
         }
     }

@@ -187,7 +187,7 @@ fn transposed(mut bits: u64) -> u64 {
 
 /// Planes 8q to 8q + 7 of digits.
 #[inline(always)]
-fn eight_planes<W: Word, const N: usize, const M: usize>(digits: &[W; N], q: u32) -> [[u64; M]; 8] {
+fn eight_planes<W: Word, const M: usize>(digits: &[W], q: u32) -> [[u64; M]; 8] {
     let mut planes = [[0; M]; 8];
     for (m, eight) in digits.chunks(8).enumerate() {
         let mut bits = 0;
@@ -204,7 +204,7 @@ fn eight_planes<W: Word, const N: usize, const M: usize>(digits: &[W; N], q: u32
 
 /// ORs planes 8q to 8q + 7 into digits.
 #[inline(always)]
-fn add_planes<W: Word, const N: usize, const M: usize>(digits: &mut [W; N], q: u32, planes: &[[u64; M]; 8]) {
+fn add_planes<W: Word, const M: usize>(digits: &mut [W], q: u32, planes: &[[u64; M]; 8]) {
     for (m, eight) in digits.chunks_mut(8).enumerate() {
         let mut bits = 0;
         for (r, plane) in planes.iter().enumerate() {
@@ -217,18 +217,20 @@ fn add_planes<W: Word, const N: usize, const M: usize>(digits: &mut [W; N], q: u
     }
 }
 
-/// See [`super::encode`] and [`super::encode_checked`]. `N` elements have planes of `M` words.
+/// See [`super::encode`]. Blocks have at most `N` elements, and their planes `M` words.
 #[inline(always)]
 pub fn encode<T: Scalar, const N: usize, const M: usize>(
+    rank: u32,
     numbers: &Parameters,
     blocks: &[T],
     out: &mut BitWriter,
     mut decoded: Option<&mut [T]>,
 ) -> u32 {
     let mut n_bits = 0;
-    for (i, block) in blocks.as_chunks::<N>().0.iter().enumerate() {
-        let decoded = decoded.as_mut().map(|decoded| &mut decoded.as_chunks_mut().0[i]);
-        n_bits += encode_block::<T, N, M>(numbers, block, out, decoded);
+    let n = 1 << (2 * rank);
+    for (i, block) in blocks.chunks_exact(n).enumerate() {
+        let decoded = decoded.as_mut().map(|decoded| &mut decoded[i * n..][..n]);
+        n_bits += encode_block::<T, N, M>(rank, numbers, block, out, decoded);
     }
     n_bits
 }
@@ -236,24 +238,25 @@ pub fn encode<T: Scalar, const N: usize, const M: usize>(
 /// Encodes a block.
 #[inline(always)]
 fn encode_block<T: Scalar, const N: usize, const M: usize>(
+    rank: u32,
     numbers: &Parameters,
-    block: &[T; N],
+    block: &[T],
     out: &mut BitWriter,
-    decoded: Option<&mut [T; N]>,
+    decoded: Option<&mut [T]>,
 ) -> u32 {
-    let rank = N.ilog2() / 2;
+    let n = block.len();
     let start = out.position();
     let form = Form::choose(rank, numbers, block);
     let (code, n_bits) = form.code::<T>(numbers.is_reversible());
     out.put(code, n_bits);
 
     // The digits that a decoder sees.
-    let mut seen = [T::Word::default(); N];
+    let seen = &mut [T::Word::default(); N][..n];
     if !matches!(form, Form::Zeros) {
-        let mut integers = [T::Word::default(); N];
-        form.integers(block, &mut integers);
-        transform(&mut integers, rank, numbers.is_reversible());
-        let mut digits = [T::Word::default(); N];
+        let integers = &mut [T::Word::default(); N][..n];
+        form.integers(block, integers);
+        transform(integers, rank, numbers.is_reversible());
+        let digits = &mut [T::Word::default(); N][..n];
         for (digits, &place) in digits.iter_mut().zip(order(rank)) {
             *digits = to_negabinary(integers[usize::from(place)]);
         }
@@ -270,16 +273,16 @@ fn encode_block<T: Scalar, const N: usize, const M: usize>(
         let mut progress = Progress::new(numbers.maxbits.saturating_sub((out.position() - start) as u32));
         let lowest = T::Word::BITS.saturating_sub(n_planes);
         for q in (lowest / 8..T::Word::BITS / 8).rev() {
-            let mut planes = eight_planes::<T::Word, N, M>(&digits, q);
+            let mut planes = eight_planes::<T::Word, M>(digits, q);
             for k in (0..8).rev() {
                 if 8 * q + k < lowest || progress.left == 0 {
                     planes[k as usize] = [0; M];
                 } else {
-                    planes::write(out, &mut planes[k as usize], N as u32, &mut progress);
+                    planes::write(out, &mut planes[k as usize], n as u32, &mut progress);
                 }
             }
             if decoded.is_some() {
-                add_planes(&mut seen, q, &planes);
+                add_planes(seen, q, &planes);
             }
             if progress.left == 0 {
                 break;
@@ -287,7 +290,7 @@ fn encode_block<T: Scalar, const N: usize, const M: usize>(
         }
     }
     if let Some(decoded) = decoded {
-        elements_of::<T, N>(numbers, form, &seen, decoded);
+        elements_of::<T, N>(rank, numbers, form, seen, decoded);
     }
     let n_bits = (out.position() - start) as u32;
     out.put_zeros(numbers.minbits.saturating_sub(n_bits));
@@ -297,23 +300,25 @@ fn encode_block<T: Scalar, const N: usize, const M: usize>(
 /// See [`super::decode`].
 #[inline(always)]
 pub fn decode<T: Scalar, const N: usize, const M: usize>(
+    rank: u32,
     numbers: &Parameters,
     bits: &mut BitReader,
     blocks: &mut [T],
 ) {
-    for block in blocks.as_chunks_mut().0 {
-        decode_block::<T, N, M>(numbers, bits, block);
+    for block in blocks.chunks_exact_mut(1 << (2 * rank)) {
+        decode_block::<T, N, M>(rank, numbers, bits, block);
     }
 }
 
 /// Decodes a block.
 #[inline(always)]
 fn decode_block<T: Scalar, const N: usize, const M: usize>(
+    rank: u32,
     numbers: &Parameters,
     bits: &mut BitReader,
-    block: &mut [T; N],
+    block: &mut [T],
 ) {
-    let rank = N.ilog2() / 2;
+    let n = block.len();
     let start = bits.position();
     let form = Form::read::<T>(numbers, numbers.is_reversible(), bits);
     let n_planes = match form {
@@ -324,7 +329,7 @@ fn decode_block<T: Scalar, const N: usize, const M: usize>(
     };
     let mut progress = Progress::new(numbers.maxbits.saturating_sub((bits.position() - start) as u32));
     let lowest = T::Word::BITS.saturating_sub(n_planes);
-    let mut digits = [T::Word::default(); N];
+    let digits = &mut [T::Word::default(); N][..n];
     for q in (lowest / 8..T::Word::BITS / 8).rev() {
         if progress.left == 0 {
             break;
@@ -332,30 +337,30 @@ fn decode_block<T: Scalar, const N: usize, const M: usize>(
         let mut planes = [[0; M]; 8];
         for k in (0..8).rev() {
             if 8 * q + k >= lowest && progress.left > 0 {
-                planes[k as usize] = planes::read(bits, N as u32, &mut progress);
+                planes[k as usize] = planes::read(bits, n as u32, &mut progress);
             }
         }
-        add_planes(&mut digits, q, &planes);
+        add_planes(digits, q, &planes);
     }
-    elements_of::<T, N>(numbers, form, &digits, block);
+    elements_of::<T, N>(rank, numbers, form, digits, block);
     bits.skip(numbers.minbits.saturating_sub((bits.position() - start) as u32));
 }
 
 /// Converts digits to elements, as a decoder does.
 #[inline(always)]
 fn elements_of<T: Scalar, const N: usize>(
+    rank: u32,
     numbers: &Parameters,
     form: Form,
-    digits: &[T::Word; N],
-    block: &mut [T; N],
+    digits: &[T::Word],
+    block: &mut [T],
 ) {
-    let rank = N.ilog2() / 2;
-    let mut integers = [T::Word::default(); N];
+    let integers = &mut [T::Word::default(); N][..block.len()];
     if !matches!(form, Form::Zeros) {
         for (&digits, &place) in digits.iter().zip(order(rank)) {
             integers[usize::from(place)] = from_negabinary(digits);
         }
-        restore(&mut integers, rank, numbers.is_reversible());
+        restore(integers, rank, numbers.is_reversible());
     }
-    form.elements(&integers, block);
+    form.elements(integers, block);
 }

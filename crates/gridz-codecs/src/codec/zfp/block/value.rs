@@ -1,18 +1,11 @@
 //! The element types of blocks, and their conversion to integers.
 
-use zerocopy::{FromBytes, IntoBytes};
-
-use super::Value;
 use crate::stage::word::Word;
 
-/// An element: `f32`, `f64`, `i32` or `i64`.
+/// An element: `f32` or `f64`, or an integer of the same size as the float with its bits.
 pub trait Scalar: Copy + Default + PartialEq + Send + Sync + 'static {
     /// The word of such an element, in which blocks are computed.
     type Word: Word;
-    /// The float of the same size.
-    type Float: Value<Word = Self::Word>;
-    /// True for floats.
-    const IS_FLOAT: bool;
     /// Bits of the exponent of a block of floats.
     const EXPONENT_BITS: u32;
     /// Bias of that exponent.
@@ -22,11 +15,6 @@ pub trait Scalar: Copy + Default + PartialEq + Send + Sync + 'static {
 
     /// Bytes of an element.
     const BYTES: usize = Self::Word::BYTES;
-
-    /// The floats with the bits of these elements.
-    fn as_floats(elements: &[Self]) -> &[Self::Float];
-    /// As [`Scalar::as_floats`], to be written.
-    fn as_floats_mut(elements: &mut [Self]) -> &mut [Self::Float];
 
     /// Reads an element from little-endian bytes.
     #[inline(always)]
@@ -42,9 +30,9 @@ pub trait Scalar: Copy + Default + PartialEq + Send + Sync + 'static {
     fn word(self) -> Self::Word;
     /// The element with a word.
     fn of_word(word: Self::Word) -> Self;
-    /// For floats, the bits without the sign; for integers, 0.
+    /// The bits of the float without the sign.
     fn magnitude(self) -> Self::Word;
-    /// For floats, 2^exponent, rounded to the type; it may be 0 or infinite.
+    /// 2^exponent, rounded to the type; it may be 0 or infinite.
     fn power(exponent: i32) -> Self;
     /// The product with a power of two as an integer, truncated towards zero.
     fn scaled(self, power: Self) -> Self::Word;
@@ -52,30 +40,13 @@ pub trait Scalar: Copy + Default + PartialEq + Send + Sync + 'static {
     fn of_scaled(number: Self::Word, power: Self) -> Self;
 }
 
-macro_rules! as_floats {
-    ($float:ty) => {
-        type Float = $float;
-
-        #[inline(always)]
-        fn as_floats(elements: &[Self]) -> &[$float] {
-            <[$float]>::ref_from_bytes(elements.as_bytes()).expect("a float of the same size")
-        }
-        #[inline(always)]
-        fn as_floats_mut(elements: &mut [Self]) -> &mut [$float] {
-            <[$float]>::mut_from_bytes(elements.as_mut_bytes()).expect("a float of the same size")
-        }
-    };
-}
-
 macro_rules! float {
     ($float:ident, $word:ty, $signed:ty, $exponent_bits:literal, $planes_bits:literal) => {
         impl Scalar for $float {
             type Word = $word;
-            const IS_FLOAT: bool = true;
             const EXPONENT_BITS: u32 = $exponent_bits;
             const BIAS: i32 = (1 << ($exponent_bits - 1)) - 1;
             const PLANES_BITS: u32 = $planes_bits;
-            as_floats! { $float }
 
             #[inline(always)]
             fn word(self) -> $word {
@@ -116,50 +87,8 @@ macro_rules! float {
 float!(f32, u32, i32, 8, 5);
 float!(f64, u64, i64, 11, 6);
 
-macro_rules! integer {
-    ($integer:ty, $word:ty, $float:ty, $planes_bits:literal) => {
-        impl Scalar for $integer {
-            type Word = $word;
-            const IS_FLOAT: bool = false;
-            const EXPONENT_BITS: u32 = 0;
-            const BIAS: i32 = 0;
-            const PLANES_BITS: u32 = $planes_bits;
-            as_floats! { $float }
-
-            #[inline(always)]
-            fn word(self) -> $word {
-                self as $word
-            }
-            #[inline(always)]
-            fn of_word(word: $word) -> Self {
-                word as Self
-            }
-            #[inline(always)]
-            fn magnitude(self) -> $word {
-                0
-            }
-            #[inline(always)]
-            fn power(_: i32) -> Self {
-                1
-            }
-            #[inline(always)]
-            fn scaled(self, _: Self) -> $word {
-                self as $word
-            }
-            #[inline(always)]
-            fn of_scaled(number: $word, _: Self) -> Self {
-                number as Self
-            }
-        }
-    };
-}
-
-integer!(i32, u32, f32, 5);
-integer!(i64, u64, f64, 6);
-
 /// The exponent of a block of floats. It is e if its largest magnitude is f·2^e with 1/2 ≤ f < 1,
-/// but at least that of the smallest normal number, or −[`Scalar::BIAS`] if all are zero. For
-/// integers, 0.
+/// but at least that of the smallest normal number, or −[`Scalar::BIAS`] if all are zero.
 #[inline(always)]
 pub fn exponent<T: Scalar>(block: &[T]) -> i32 {
     let mut largest = T::Word::default();
@@ -172,7 +101,7 @@ pub fn exponent<T: Scalar>(block: &[T]) -> i32 {
 /// The exponent of a block with this largest magnitude.
 #[inline(always)]
 pub fn exponent_of<T: Scalar>(largest: T::Word) -> i32 {
-    if !T::IS_FLOAT || largest == T::Word::default() {
+    if largest == T::Word::default() {
         return -T::BIAS;
     }
     (largest >> (T::Word::BITS - 1 - T::EXPONENT_BITS)).to_u64() as i32 + 1 - T::BIAS
@@ -182,12 +111,12 @@ pub fn exponent_of<T: Scalar>(largest: T::Word) -> i32 {
 /// elements of such a block are coded as 0, unless it is reversible.
 #[inline(always)]
 pub fn is_tiny<T: Scalar>(exponent: i32) -> bool {
-    T::IS_FLOAT && T::Word::BITS as i32 - 2 - exponent > T::BIAS
+    T::Word::BITS as i32 - 2 - exponent > T::BIAS
 }
 
-/// The smallest magnitude of a block for which [`is_tiny`] is false. For integers, 0.
+/// The smallest magnitude of a block for which [`is_tiny`] is false.
 pub fn tiny_limit<T: Scalar>() -> T::Word {
-    if T::IS_FLOAT { T::power(T::Word::BITS as i32 - 3 - T::BIAS).word() } else { T::Word::default() }
+    T::power(T::Word::BITS as i32 - 3 - T::BIAS).word()
 }
 
 /// Inverts the other bits of floats whose top bit is set, so that words have the order of values.
@@ -210,6 +139,5 @@ mod tests {
     fn the_limit_is_where_tiny_blocks_end() {
         is_where_tiny_blocks_end::<f32>();
         is_where_tiny_blocks_end::<f64>();
-        assert_eq!((tiny_limit::<i32>(), tiny_limit::<i64>()), (0, 0));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::cpu::isa::Isa;
 use crate::stage::bits;
+use crate::stage::entropy::frequencies::add_quarters;
 use crate::stage::entropy::lanes::{Codes, LANES, MAX_BITS, WORD_BITS, WORD_BYTES, Writer, code_of, ended};
 use crate::stage::entropy::section::{GAP, HEAD_BYTES, LEAST_GAP, MARKED, MAX_ROWS, Work, look_up};
 #[cfg(target_arch = "x86_64")]
@@ -193,6 +194,7 @@ struct Choose<'a, T: Number> {
 
 impl<T: Number> WithSimd<u32> for Choose<'_, T> {
     type Output = Coding;
+    const UP_TO_AVX2: bool = true;
 
     #[inline(always)]
     fn run<S: Simd<u32>>(self, _: S) -> Coding {
@@ -208,6 +210,7 @@ struct Symbols<'a, T> {
 
 impl<T: Number> WithSimd<u32> for Symbols<'_, T> {
     type Output = [usize; 2];
+    const UP_TO_AVX2: bool = true;
 
     #[inline(always)]
     fn run<S: Simd<u32>>(self, _: S) -> [usize; 2] {
@@ -237,6 +240,7 @@ struct Tails<'a, T> {
 
 impl<T: Number> WithSimd<u32> for Tails<'_, T> {
     type Output = ();
+    const UP_TO_AVX2: bool = true;
 
     #[inline(always)]
     fn run<S: Simd<u32>>(self, _: S) {
@@ -291,13 +295,8 @@ fn lane_bits(codes: &[u16], level: Isa) -> [u32; LANES] {
     if let Some(avx2) = Avx2::at(level) {
         return lanes_avx2::lane_bits(avx2, codes);
     }
-    let mut lane_bits = [0; LANES];
-    for row in codes.as_chunks::<LANES>().0 {
-        for lane in 0..LANES {
-            lane_bits[lane] += code_of(row[lane]).1 as u16;
-        }
-    }
-    lane_bits.map(u32::from)
+    let codes = codes.as_chunks::<LANES>().0.as_flattened();
+    std::array::from_fn(|lane| codes.iter().skip(lane).step_by(LANES).map(|&code| code_of(code).1).sum())
 }
 
 /// Code lengths of the last row, or zeros if there are no rows.
@@ -319,10 +318,7 @@ pub fn count<C: AsMut<[u32]>>(symbols: &[impl Copy + Into<usize>], quarters: &mu
         }
     }
     rest.iter().for_each(|&symbol| quarters[0][symbol.into()] += 1);
-    let [a, b, c, d] = quarters.map(|quarter| &quarter[..counts.len()]);
-    for (i, count) in counts.iter_mut().enumerate() {
-        *count = a[i] + b[i] + c[i] + d[i];
-    }
+    add_quarters(quarters.map(|quarter| &*quarter), counts);
 }
 
 /// Writes the words of whole rows of codes; they fill `out` exactly.

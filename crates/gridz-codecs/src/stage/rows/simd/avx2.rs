@@ -171,6 +171,11 @@ macro_rules! level {
                 // SAFETY: the token is proof of the instructions.
                 unsafe { super::with_avx2(task) }
             }
+            #[inline(always)]
+            fn outlined_for_all_words<T: WithSimd<u64>>(self, task: T) -> T::Output {
+                // SAFETY: the token is proof of the instructions.
+                unsafe { super::with_avx2(task) }
+            }
 
             rows! { $word, __m256i, $n, $bytes, _mm256_loadu_si256, _mm256_storeu_si256 }
             each! { splat(word: $word) [__m256i; $n] = $set1(word as _) }

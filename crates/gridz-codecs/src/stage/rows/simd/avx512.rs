@@ -291,8 +291,13 @@ macro_rules! level {
 
             #[inline(always)]
             fn outlined<T: WithSimd<$word>>(self, task: T) -> T::Output {
-                // SAFETY: the token is proof of the instructions.
-                unsafe { super::with_avx512(task) }
+                // SAFETY: the token is proof of the instructions, which include AVX2.
+                unsafe { if T::UP_TO_AVX2 { super::with_avx2(task) } else { super::with_avx512(task) } }
+            }
+            #[inline(always)]
+            fn outlined_for_all_words<T: WithSimd<u64>>(self, task: T) -> T::Output {
+                // SAFETY: the token is proof of the instructions, which include AVX2.
+                unsafe { if T::UP_TO_AVX2 { super::with_avx2(task) } else { super::with_avx512(task) } }
             }
 
 
