@@ -6,7 +6,7 @@ use crate::cpu::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::stage::entropy::simd::{Avx512, contexts as simd};
 use crate::stage::quantize::{Float, Uniform};
-use crate::stage::rows::{LANES, WithSimd, at_level};
+use crate::stage::rows::{LANES, WithSimd, at_level, up_to_avx2};
 
 /// `u32` or `u64`; arithmetic is modulo 2^BITS.
 pub trait Word:
@@ -58,6 +58,8 @@ pub trait Word:
 
     /// Runs a task with rows of words of this type and the instructions of a level.
     fn at_level<T: WithSimd<Self>>(level: Isa, task: T) -> T::Output;
+    /// As [`Self::at_level`], but with AVX2 at most.
+    fn up_to_avx2<T: WithSimd<Self>>(level: Isa, task: T) -> T::Output;
 
     /// Completes a row of numbers from their tails, see [`simd::read_tails_32`].
     #[cfg(target_arch = "x86_64")]
@@ -112,6 +114,10 @@ macro_rules! word {
 
             fn at_level<T: WithSimd<Self>>(level: Isa, task: T) -> T::Output {
                 at_level(level, task)
+            }
+
+            fn up_to_avx2<T: WithSimd<Self>>(level: Isa, task: T) -> T::Output {
+                up_to_avx2(level, task)
             }
 
             #[inline(always)]

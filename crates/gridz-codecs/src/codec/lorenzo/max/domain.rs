@@ -1,6 +1,6 @@
 //! The values of numbers: predictions are computed from values.
 
-use crate::stage::rows::{KEYS, Keys, order_32};
+use crate::stage::rows::{KEYS, Keys, Lanes, VALUES, nearest, order_32, put_given};
 
 /// A mapping between numbers and their values.
 pub trait Domain {
@@ -8,17 +8,8 @@ pub trait Domain {
     fn value(&self, number: i64) -> f64;
     /// The number of the nearest value, or 0 if there is none.
     fn number(&self, value: f64) -> i64;
-    /// The numbers of several values, and two numbers that are given with their places.
-    #[inline(always)]
-    fn numbers<K: Keys>(&self, _: K, values: &[f64; KEYS], given: [(usize, i64); 2]) -> [i64; KEYS] {
-        let mut numbers = [0; KEYS];
-        // A loop, because `map` would be compiled for any processor.
-        for (number, &value) in numbers.iter_mut().zip(values) {
-            *number = self.number(value);
-        }
-        given.into_iter().for_each(|(k, number)| numbers[k] = number);
-        numbers
-    }
+    /// The numbers of the values of these lanes. Those in the masks of `given` are these instead.
+    fn numbers<K: Keys>(&self, k: K, values: &[f64; KEYS], lanes: &Lanes, given: [(u8, i64); 2]) -> [i64; VALUES];
     /// A coarse and a fine hash key of a number, for looking back.
     fn keys(&self, number: i64) -> [u64; 2];
     /// True if numbers of opposite sign may be similar.
@@ -38,7 +29,12 @@ impl Domain for Integers {
 
     #[inline(always)]
     fn number(&self, value: f64) -> i64 {
-        truncated(value + if value < 0.0 { -0.5 } else { 0.5 })
+        nearest(value)
+    }
+
+    #[inline(always)]
+    fn numbers<K: Keys>(&self, k: K, values: &[f64; KEYS], lanes: &Lanes, given: [(u8, i64); 2]) -> [i64; VALUES] {
+        k.nearest(values, lanes, given)
     }
 
     #[inline(always)]
@@ -66,8 +62,8 @@ impl Domain for Singles {
     }
 
     #[inline(always)]
-    fn numbers<K: Keys>(&self, k: K, values: &[f64; KEYS], given: [(usize, i64); 2]) -> [i64; KEYS] {
-        k.ordered_singles(values, self.0, given)
+    fn numbers<K: Keys>(&self, k: K, values: &[f64; KEYS], lanes: &Lanes, given: [(u8, i64); 2]) -> [i64; VALUES] {
+        k.ordered_singles(values, lanes, self.0, given)
     }
 
     #[inline(always)]
@@ -99,25 +95,21 @@ impl Domain for Doubles {
     }
 
     #[inline(always)]
+    fn numbers<K: Keys>(&self, k: K, values: &[f64; KEYS], lanes: &Lanes, given: [(u8, i64); 2]) -> [i64; VALUES] {
+        let mut numbers = [0; VALUES];
+        // A loop, because `map` would be compiled for any processor.
+        for (number, value) in numbers.iter_mut().zip(k.chosen(values, lanes)) {
+            *number = self.number(value);
+        }
+        put_given(&mut numbers, given);
+        numbers
+    }
+
+    #[inline(always)]
     fn keys(&self, number: i64) -> [u64; 2] {
         let size = size_of_word(number << self.0);
         [size.wrapping_add(1 << 41) >> 42, size.wrapping_add(1 << 35) >> 36]
     }
-}
-
-/// Equivalent to `value as i64`, which has no vector instruction.
-#[inline(always)]
-fn truncated(value: f64) -> i64 {
-    let word = value.to_bits();
-    // The exponent of the lowest bit of the significand.
-    let exponent = (word >> 52 & 0x7FF) as i64 - 1075;
-    let significand = word & ((1 << 52) - 1) | 1 << 52;
-    // With larger shifts, nothing of the 53 bits remains.
-    let size = (significand >> (-exponent).clamp(0, 63)) << exponent.clamp(0, 63);
-    let sign = word as i64 >> 63;
-    let number = (size as i64 ^ sign).wrapping_sub(sign);
-    let beyond = if value.is_nan() { 0 } else { i64::MAX ^ sign };
-    if exponent > 10 { beyond } else { number }
 }
 
 /// [`order_32`] for float64.
@@ -130,22 +122,4 @@ pub fn order_64(word: i64) -> i64 {
 #[inline(always)]
 fn size_of_word(number: i64) -> u64 {
     (number ^ (number >> 63)) as u64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn truncated_is_what_a_cast_is() {
-        let sizes =
-            [0.0, f64::MIN_POSITIVE, 0.4, 0.5, 1.0, 1.5, 255.9, 4503599627370495.5, 9007199254740993.0, 1e18];
-        let most = [9223372036854774784.0, 9223372036854775808.0, 1e19, 1e300, f64::INFINITY, f64::NAN];
-        let powers = (-70..70).map(|k| 1.7 * f64::powi(2.0, k));
-        for size in sizes.into_iter().chain(most).chain(powers) {
-            for value in [size, -size] {
-                assert_eq!(truncated(value), value as i64, "{value}");
-            }
-        }
-    }
 }

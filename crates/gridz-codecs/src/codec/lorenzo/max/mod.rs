@@ -122,7 +122,7 @@ impl<W: Word> Work<W> {
         start: usize,
         is_float: bool,
     ) -> [u32; N] {
-        s.outlined(CodeNumbers { work: self, coder, plan, shape, lag, start, is_float })
+        s.outlined_up_to_avx2(CodeNumbers { work: self, coder, plan, shape, lag, start, is_float })
     }
 }
 

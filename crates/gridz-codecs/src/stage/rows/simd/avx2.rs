@@ -172,6 +172,12 @@ macro_rules! level {
                 unsafe { super::with_avx2(task) }
             }
 
+            #[inline(always)]
+            fn outlined_up_to_avx2<T: WithSimd<$word>>(self, task: T) -> T::Output {
+                // SAFETY: the token is proof of the instructions.
+                unsafe { super::with_avx2(task) }
+            }
+
             rows! { $word, __m256i, $n, $bytes, _mm256_loadu_si256, _mm256_storeu_si256 }
             each! { splat(word: $word) [__m256i; $n] = $set1(word as _) }
             each! { add(a, b) = $add(a, b) }

@@ -295,6 +295,12 @@ macro_rules! level {
                 unsafe { super::with_avx512(task) }
             }
 
+            #[inline(always)]
+            fn outlined_up_to_avx2<T: WithSimd<$word>>(self, task: T) -> T::Output {
+                // SAFETY: the token is proof of the instructions; those of AVX-512 include AVX2.
+                unsafe { super::with_avx2(task) }
+            }
+
 
             $($narrow_elements)*
             rows! { $word, __m512i, $n, $bytes, _mm512_loadu_si512, _mm512_storeu_si512 }
