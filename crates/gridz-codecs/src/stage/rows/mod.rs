@@ -173,8 +173,32 @@ pub fn order_32(word: i32) -> i32 {
     word ^ (word >> 31 & i32::MAX)
 }
 
+/// The integer nearest to a value, limited to the range; 0 for NaN.
+#[inline(always)]
+pub fn nearest(value: f64) -> i64 {
+    (value + if value < 0.0 { -0.5 } else { 0.5 }) as i64
+}
+
+/// Replaces the numbers of the lanes in these masks.
+#[inline(always)]
+pub fn put_given(numbers: &mut [i64; VALUES], given: [(u8, i64); 2]) {
+    for (lanes, number) in given {
+        if lanes > 0 {
+            numbers[lanes.trailing_zeros() as usize] = number;
+        }
+    }
+}
+
 /// Number of keys that are searched at once.
 pub const KEYS: usize = 16;
+
+/// Number of floats that are converted at once.
+pub const VALUES: usize = 8;
+
+/// The lanes of the floats that are converted, each below [`KEYS`].
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub struct Lanes(pub [u64; VALUES]);
 
 /// Number of factors of a dot product.
 pub const FACTORS: usize = 12;
@@ -184,10 +208,21 @@ pub trait Keys: Copy {
     /// The dot product in four lanes. Each lane adds products to 0 in ascending order; the result is
     /// (lane 0 + lane 1) + (lane 2 + lane 3).
     fn dot(self, a: &[f64; FACTORS], b: &[f64; FACTORS]) -> f64;
-    /// The words of the values as float32, in the order of values ([`order_32`]) and shifted to the
-    /// right by `shift`, which is below 32; 0 for values that are not finite. `given` are the results
-    /// of two other lanes.
-    fn ordered_singles(self, values: &[f64; KEYS], shift: u32, given: [(usize, i64); 2]) -> [i64; KEYS];
+    /// The values of these lanes.
+    fn chosen(self, values: &[f64; KEYS], lanes: &Lanes) -> [f64; VALUES];
+    /// The words of the chosen values as float32, in the order of values ([`order_32`]) and shifted to
+    /// the right by `shift`, which is below 32; 0 for values that are not finite. Results in the masks
+    /// of `given` are these numbers instead.
+    fn ordered_singles(
+        self,
+        values: &[f64; KEYS],
+        lanes: &Lanes,
+        shift: u32,
+        given: [(u8, i64); 2],
+    ) -> [i64; VALUES];
+    /// The integers nearest to the chosen values: those values plus 0.5, or minus 0.5 if they are
+    /// negative, cast to i64. `given` as above.
+    fn nearest(self, values: &[f64; KEYS], lanes: &Lanes, given: [(u8, i64); 2]) -> [i64; VALUES];
     /// The smallest key.
     fn least(self, keys: &[u16; KEYS]) -> u16;
     /// Number of keys that are not above `most`.

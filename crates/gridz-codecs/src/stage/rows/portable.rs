@@ -1,7 +1,9 @@
 //! Rows as arrays, for every CPU.
 
 use crate::cpu::isa::Isa;
-use crate::stage::rows::{FACTORS, KEYS, Keys, LANES, Simd, WithSimd, mask_of, order_32};
+use crate::stage::rows::{
+    FACTORS, KEYS, Keys, LANES, Lanes, Simd, VALUES, WithSimd, mask_of, nearest, order_32, put_given,
+};
 use crate::stage::word::Word;
 
 /// The kind of row that every CPU supports. Outlined tasks run with the instructions of a level.
@@ -46,14 +48,31 @@ impl Keys for Portable {
     }
 
     #[inline(always)]
-    fn ordered_singles(self, values: &[f64; KEYS], shift: u32, given: [(usize, i64); 2]) -> [i64; KEYS] {
-        let mut ordered = [0; KEYS];
-        for (ordered, &value) in ordered.iter_mut().zip(values) {
+    fn chosen(self, values: &[f64; KEYS], lanes: &Lanes) -> [f64; VALUES] {
+        lanes.0.map(|lane| values[lane as usize % KEYS])
+    }
+
+    #[inline(always)]
+    fn ordered_singles(
+        self,
+        values: &[f64; KEYS],
+        lanes: &Lanes,
+        shift: u32,
+        given: [(u8, i64); 2],
+    ) -> [i64; VALUES] {
+        let mut ordered = self.chosen(values, lanes).map(|value| {
             let value = value as f32;
-            *ordered = if value.is_finite() { i64::from(order_32(value.to_bits() as i32) >> shift) } else { 0 };
-        }
-        given.into_iter().for_each(|(k, number)| ordered[k] = number);
+            if value.is_finite() { i64::from(order_32(value.to_bits() as i32) >> shift) } else { 0 }
+        });
+        put_given(&mut ordered, given);
         ordered
+    }
+
+    #[inline(always)]
+    fn nearest(self, values: &[f64; KEYS], lanes: &Lanes, given: [(u8, i64); 2]) -> [i64; VALUES] {
+        let mut numbers = self.chosen(values, lanes).map(nearest);
+        put_given(&mut numbers, given);
+        numbers
     }
 
     #[inline(always)]

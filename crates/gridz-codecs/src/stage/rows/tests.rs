@@ -92,17 +92,22 @@ fn check<W: SimdWord + std::fmt::Debug>(not_decimal: &[f64]) {
     }
 }
 
-/// The results of the operations on floats.
+/// The results of the operations on floats: dot products and conversions.
 struct OfFloats<'a>(&'a [f64; KEYS]);
 
 impl WithSimd<u32> for OfFloats<'_> {
-    type Output = ([[i64; KEYS]; 3], f64);
+    type Output = ([[[i64; VALUES]; 2]; 5], f64);
 
     fn run<S: Simd<u32>>(self, s: S) -> Self::Output {
         let Self(values) = self;
         let [a, b]: [[f64; FACTORS]; 2] = [0, KEYS - FACTORS].map(|from| std::array::from_fn(|k| values[from + k]));
-        let ordered = [0, 7, 31].map(|shift| s.ordered_singles(values, shift, [(9, i64::MIN), (3, -7)]));
-        (ordered, s.dot(&a, &b))
+        let lanes = [Lanes([0, 1, 2, 3, 4, 5, 6, 7]), Lanes([15, 8, 8, 10, 9, 13, 12, 14])];
+        let given = [(1 << 6, i64::MIN), (1 << 3, -7)];
+        let ordered = |shift| lanes.map(|lanes| s.ordered_singles(values, &lanes, shift, given));
+        let nearest = lanes.map(|lanes| s.nearest(values, &lanes, [given[1], (0, 5)]));
+        // The bits of a NaN matter here, because it is only copied.
+        let chosen = lanes.map(|lanes| s.chosen(values, &lanes).map(|value| value.to_bits() as i64));
+        ([ordered(0), ordered(7), ordered(31), nearest, chosen], s.dot(&a, &b))
     }
 }
 
@@ -121,6 +126,38 @@ fn operations_on_floats_are_the_same_on_every_level() {
                 let dots = [computed.1, portable.1];
                 let are_same = dots[0].to_bits() == dots[1].to_bits() || dots.iter().all(|dot| dot.is_nan());
                 assert!(are_same, "{level:?}: {special} at {at}: {dots:?}");
+            }
+        }
+    }
+}
+
+/// Converts values to the nearest integers.
+struct Nearest<'a>(&'a [f64; KEYS]);
+
+impl WithSimd<u32> for Nearest<'_> {
+    type Output = [i64; VALUES];
+
+    fn run<S: Simd<u32>>(self, s: S) -> Self::Output {
+        s.nearest(self.0, &Lanes([0, 1, 2, 3, 4, 5, 6, 7]), [(0, 0); 2])
+    }
+}
+
+#[test]
+fn nearest_integers_are_casts_on_every_level() {
+    let sizes = [0.0, f64::MIN_POSITIVE, 0.4, 0.5, 1.0, 1.5, 255.9, 4503599627370495.5, 9007199254740993.0, 1e18];
+    let most = [9223372036854774784.0, 9223372036854775808.0, 1e19, 1e300, f64::INFINITY, f64::NAN];
+    let powers = (-70..70).map(|k| 1.7 * f64::powi(2.0, k));
+    let near = [2251799813685247.0, 2251799813685247.5, 2251799813685248.0, 2251799813685248.5];
+    for size in sizes.into_iter().chain(most).chain(powers).chain(near) {
+        for value in [size, -size] {
+            // Alone, and among values of other signs and sizes.
+            for others in [[value; VALUES - 1], [7.5, -7.5, 1e15, -1e15, 0.0, -0.0, 1.0]] {
+                let values = std::array::from_fn(|k| if k == 0 { value } else { others[(k - 1) % others.len()] });
+                let expected: [i64; VALUES] =
+                    std::array::from_fn(|k| (values[k] + if values[k] < 0.0 { -0.5 } else { 0.5 }) as i64);
+                for level in Isa::all() {
+                    assert_eq!(dispatch(level, Nearest(&values)), expected, "{level:?}: {value}");
+                }
             }
         }
     }

@@ -89,6 +89,8 @@ pub struct CodeNumbers<'a, 'm, C> {
 
 impl<C: Coder> WithSimd<u64> for CodeNumbers<'_, '_, C> {
     type Output = [u32; N];
+    // For AVX-512, compilers make slower code here, with wide loads after narrow stores, and gathers.
+    const UP_TO_AVX2: bool = true;
 
     #[inline(always)]
     fn run<S: Simd<u64>>(self, s: S) -> [u32; N] {

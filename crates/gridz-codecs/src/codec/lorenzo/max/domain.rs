@@ -1,7 +1,7 @@
 //! The values of numbers: predictions are computed from values.
 
 use crate::codec::lorenzo::max::predict::Candidates;
-use crate::stage::rows::{KEYS, Keys, order_32};
+use crate::stage::rows::{Keys, Lanes, VALUES, nearest, order_32, put_given};
 use crate::stage::word::Word;
 
 /// A mapping between numbers and their values. It is not a type parameter: matching it for every number
@@ -56,31 +56,28 @@ impl Domain {
         }
     }
 
-    /// Sets `numbers` to those of the predicted values, and to two numbers that are given with their places.
+    /// The numbers of the values of these lanes. Those in the masks of `given` are these instead.
     #[inline(always)]
-    pub fn set_numbers<K: Keys>(
+    pub fn numbers<K: Keys>(
         self,
         k: K,
         values: &Candidates,
-        given: [(usize, i64); 2],
-        numbers: &mut [i64; KEYS],
-    ) {
-        // Loops, because `map` would be compiled for any processor. They write to memory: a copy from
-        // an array after narrow stores to it would be slow.
+        lanes: &Lanes,
+        given: [(u8, i64); 2],
+    ) -> [i64; VALUES] {
         match self {
-            Self::Singles(unit) => return *numbers = k.ordered_singles(&values.values(), unit, given),
-            Self::Integers => {
-                for (number, &value) in numbers.iter_mut().zip(&values.values()) {
-                    *number = nearest(value);
-                }
-            }
+            Self::Integers => k.nearest(&values.values(), lanes, given),
+            Self::Singles(unit) => k.ordered_singles(&values.values(), lanes, unit, given),
             Self::Doubles(unit) => {
-                for (number, &value) in numbers.iter_mut().zip(&values.values()) {
+                let mut numbers = [0; VALUES];
+                // A loop, because `map` would be compiled for any processor.
+                for (number, value) in numbers.iter_mut().zip(k.chosen(&values.values(), lanes)) {
                     *number = ordered_double(value) >> unit;
                 }
+                put_given(&mut numbers, given);
+                numbers
             }
         }
-        given.into_iter().for_each(|(k, number)| numbers[k] = number);
     }
 
     /// A coarse and a fine hash key of a number, for looking back.
@@ -97,12 +94,6 @@ impl Domain {
     }
 }
 
-/// The nearest integer.
-#[inline(always)]
-fn nearest(value: f64) -> i64 {
-    truncated(value + if value < 0.0 { -0.5 } else { 0.5 })
-}
-
 /// The ordered word of a value; 0 unless it is finite.
 #[inline(always)]
 fn ordered_double(value: f64) -> i64 {
@@ -111,21 +102,6 @@ fn ordered_double(value: f64) -> i64 {
     // Without a branch, so that several numbers are computed at once.
     let is_finite = i64::from(word & EXPONENT != EXPONENT);
     order_64(word) & is_finite.wrapping_neg()
-}
-
-/// Equivalent to `value as i64`, which has no vector instruction.
-#[inline(always)]
-fn truncated(value: f64) -> i64 {
-    let word = value.to_bits();
-    // The exponent of the lowest bit of the significand.
-    let exponent = (word >> 52 & 0x7FF) as i64 - 1075;
-    let significand = word & ((1 << 52) - 1) | 1 << 52;
-    // With larger shifts, nothing of the 53 bits remains.
-    let size = (significand >> (-exponent).clamp(0, 63)) << exponent.clamp(0, 63);
-    let sign = word as i64 >> 63;
-    let number = (size as i64 ^ sign).wrapping_sub(sign);
-    let beyond = if value.is_nan() { 0 } else { i64::MAX ^ sign };
-    if exponent > 10 { beyond } else { number }
 }
 
 /// [`order_32`] for float64.
@@ -138,22 +114,4 @@ pub fn order_64(word: i64) -> i64 {
 #[inline(always)]
 fn size_of_word(number: i64) -> u64 {
     (number ^ (number >> 63)) as u64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn truncated_is_what_a_cast_is() {
-        let sizes =
-            [0.0, f64::MIN_POSITIVE, 0.4, 0.5, 1.0, 1.5, 255.9, 4503599627370495.5, 9007199254740993.0, 1e18];
-        let most = [9223372036854774784.0, 9223372036854775808.0, 1e19, 1e300, f64::INFINITY, f64::NAN];
-        let powers = (-70..70).map(|k| 1.7 * f64::powi(2.0, k));
-        for size in sizes.into_iter().chain(most).chain(powers) {
-            for value in [size, -size] {
-                assert_eq!(truncated(value), value as i64, "{value}");
-            }
-        }
-    }
 }

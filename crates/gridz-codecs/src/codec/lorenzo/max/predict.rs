@@ -6,7 +6,7 @@
 use crate::codec::lorenzo::max::domain::Domain;
 use crate::codec::lorenzo::max::lookback::Lookback;
 use crate::codec::lorenzo::max::lorenzo::Lorenzo;
-use crate::stage::rows::{FACTORS, KEYS, Keys};
+use crate::stage::rows::{FACTORS, KEYS, Keys, Lanes, VALUES};
 use crate::stage::word::Word;
 
 /// Number of predictions.
@@ -20,11 +20,12 @@ pub const WEIGHTED: usize = 10;
 /// The number that followed the last similar position.
 pub const LOOKBACK: usize = 11;
 
-/// N is at most 2^`LOG2_N`, the number of lanes of operations on all predictions.
+/// N is at most 2^`LOG2_N`, the number of lanes of operations on all predictions. The active
+/// predictions have the first lanes, in ascending order.
 const LOG2_N: u32 = 4;
 pub const LANES: usize = 1 << LOG2_N;
-const _: () = assert!(LANES == KEYS && N <= LANES);
-/// Bits of a key other than the prediction's number, which is in the low bits. As a score this
+const _: () = assert!(LANES == KEYS && LANES == 2 * VALUES && N <= LANES);
+/// Bits of a key other than the prediction's lane, which is in the low bits. As a score this
 /// exceeds the sum of any two scores; a score is at most 2^10.
 const INACTIVE: u16 = u16::MAX << LOG2_N;
 
@@ -159,8 +160,14 @@ pub struct Predictor<'a, K> {
     values: Values<'a>,
     rows: Rows,
     ends: Ends,
-    /// The numbers of the predictions, OR [`INACTIVE`] for those that are not active.
+    /// The prediction of each lane, in halves.
+    of_lanes: [Lanes; 2],
+    /// The lanes, OR [`INACTIVE`] for those without an active prediction.
     names: [u16; LANES],
+    /// The number of halves of the lanes that have active predictions.
+    n_halves: usize,
+    /// For each half, the lanes of [`ORDERS`] and of [`LOOKBACK`], as masks.
+    given: [[u8; 2]; 2],
     /// True if [`WEIGHTED`] is active.
     is_weighted: bool,
     /// True if [`ORDERS`] is active.
@@ -170,7 +177,7 @@ pub struct Predictor<'a, K> {
     /// The dot product of the features with themselves.
     size: f64,
     weighted: f64,
-    numbers: Lines<[i64; LANES]>,
+    numbers: Lines<[[i64; VALUES]; 2]>,
     /// The last three values of the row, the last one first. Wide loads from memory would wait for
     /// the stores of these values.
     west: [f64; 3],
@@ -212,12 +219,24 @@ impl<'a, K: Keys> Predictor<'a, K> {
         above.fill(Scores::default());
         let rows = Rows::new(&values, 0, 0);
         let ends = Ends::new(values.shape, &rows);
+        let (mut of_lanes, mut n_active) = ([Lanes([BASE as u64; VALUES]); 2], 0);
+        for k in (0..N).filter(|k| active >> k & 1 == 1) {
+            of_lanes[n_active / VALUES].0[n_active % VALUES] = k as u64;
+            n_active += 1;
+        }
+        let mask = |half: usize, which: usize| {
+            let lanes = (0..VALUES).filter(|lane| half * VALUES + lane < n_active);
+            lanes.filter(|&lane| of_lanes[half].0[lane] == which as u64).map(|lane| 1 << lane).sum()
+        };
         Self {
             k,
             values,
             rows,
             ends,
-            names: std::array::from_fn(|k| k as u16 | if active >> k & 1 == 1 { 0 } else { INACTIVE }),
+            of_lanes,
+            names: std::array::from_fn(|lane| lane as u16 | if lane < n_active { 0 } else { INACTIVE }),
+            n_halves: n_active.div_ceil(VALUES),
+            given: [0, 1].map(|half| [ORDERS, LOOKBACK].map(|which| mask(half, which))),
             is_weighted: active >> WEIGHTED & 1 == 1,
             has_orders: active >> ORDERS & 1 == 1,
             weights: Lines::default(),
@@ -261,10 +280,14 @@ impl<'a, K: Keys> Predictor<'a, K> {
             weighted: self.weighted,
         };
         let of_orders = if self.has_orders { self.lorenzo.prediction(x) } else { 0 };
-        let of_orders = (ORDERS, of_orders);
         // Without a match, it is the number of the base.
-        let of_match = self.lookback.prediction().map_or(of_orders, |number| (LOOKBACK, number));
-        domain.set_numbers(self.k, &candidates, [of_orders, of_match], &mut self.numbers.0);
+        let of_match = self.lookback.prediction();
+        for half in 0..self.n_halves.min(2) {
+            let [orders, lookback] = self.given[half];
+            let of_match = of_match.map_or((0, 0), |number| (lookback, number));
+            let given = [(orders, of_orders), of_match];
+            self.numbers.0[half] = domain.numbers(self.k, &candidates, &self.of_lanes[half], given);
+        }
         let Scores(above) = &self.above[x.min(self.above.len() - 1)];
         let mut keys = [0; LANES];
         for k in 0..LANES {
@@ -277,11 +300,17 @@ impl<'a, K: Keys> Predictor<'a, K> {
             }
         }
         let second = self.k.least(&keys);
-        let which = usize::from(best) % LANES;
-        let other = if second >= INACTIVE { which } else { usize::from(second) % LANES };
-        let number = self.numbers.0[which];
+        let numbers = self.numbers.0.as_flattened();
+        let lane = usize::from(best) % LANES;
+        let other = if second >= INACTIVE { lane } else { usize::from(second) % LANES };
+        let number = numbers[lane];
         let score = u32::from(best >> LOG2_N);
-        Best { number, which, score, other: self.numbers.0[other].wrapping_sub(number) }
+        Best {
+            number,
+            which: self.of_lanes[lane / VALUES].0[lane % VALUES] as usize,
+            score,
+            other: numbers[other].wrapping_sub(number),
+        }
     }
 
     /// Learns the number of the element at `x`.
@@ -298,19 +327,18 @@ impl<'a, K: Keys> Predictor<'a, K> {
             }
         }
         let place = x.min(self.above.len() - 1);
-        let Scores(above) = &mut self.above[place];
-        let Scores(scores) = &mut self.scores;
-        for (k, place) in above.iter_mut().enumerate() {
-            let bits = (SCORE * left(number, self.numbers.0[k])) as u16;
-            scores[k] = scores[k] - scores[k] / 4 + bits / 4;
-            *place = *place - *place / 2 + bits / 2;
+        let (above, scores) = (self.above[place].0.as_chunks_mut().0, self.scores.0.as_chunks_mut().0);
+        for half in 0..self.n_halves.min(2) {
+            rate(&mut scores[half], &mut above[half], &self.numbers.0[half], number);
         }
     }
 
     /// Learns element `i` of the block for looking back.
     #[inline(always)]
     pub fn look_back(&mut self, domain: Domain, numbers: &[i64], i: usize) {
-        self.lookback.learn(domain, numbers, i, self.scores.0[BASE].into());
+        // The base is the first prediction.
+        let score = if self.of_lanes[0].0[0] == BASE as u64 { self.scores.0[0] } else { 0 };
+        self.lookback.learn(domain, numbers, i, score.into());
     }
 
     /// Records the number of the element at `x` without rating the predictions.
@@ -425,6 +453,16 @@ impl Candidates {
         values[8] = (w + t) - tw;
         values[WEIGHTED] = weighted;
         values
+    }
+}
+
+/// Updates the scores of predictions along the row and at a position.
+#[inline(always)]
+fn rate(along: &mut [u16; VALUES], at: &mut [u16; VALUES], numbers: &[i64; VALUES], number: i64) {
+    for lane in 0..VALUES {
+        let bits = (SCORE * left(number, numbers[lane])) as u16;
+        along[lane] = along[lane] - along[lane] / 4 + bits / 4;
+        at[lane] = at[lane] - at[lane] / 2 + bits / 2;
     }
 }
 

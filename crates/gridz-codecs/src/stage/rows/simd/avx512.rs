@@ -300,7 +300,6 @@ macro_rules! level {
                 unsafe { if T::UP_TO_AVX2 { super::with_avx2(task) } else { super::with_avx512(task) } }
             }
 
-
             $($narrow_elements)*
             rows! { $word, __m512i, $n, $bytes, _mm512_loadu_si512, _mm512_storeu_si512 }
             each! { splat(word: $word) [__m512i; $n] = $set1(word as _) }

@@ -5,12 +5,13 @@
 mod avx2;
 mod avx512;
 mod byte_groups;
+mod floats;
 mod quantize;
 
 use std::arch::x86_64::*;
 
 use crate::cpu::isa::features;
-use crate::stage::rows::{FACTORS, KEYS, Keys, LANES, Simd, WithSimd};
+use crate::stage::rows::{FACTORS, KEYS, Keys, LANES, Lanes, Simd, VALUES, WithSimd};
 use crate::stage::word::Word;
 use avx2::Avx2;
 use avx512::Avx512;
@@ -89,7 +90,7 @@ use rows;
 
 /// Vector code for [`Keys`], because the compiler would process the keys one by one.
 macro_rules! keys {
-    ($level:ty, $widened:ident) => {
+    ($level:ty) => {
         impl Keys for $level {
             #[inline(always)]
             fn dot(self, a: &[f64; FACTORS], b: &[f64; FACTORS]) -> f64 {
@@ -107,20 +108,26 @@ macro_rules! keys {
             }
 
             #[inline(always)]
-            fn ordered_singles(self, v: &[f64; KEYS], shift: u32, given: [(usize, i64); 2]) -> [i64; KEYS] {
+            fn chosen(self, values: &[f64; KEYS], lanes: &Lanes) -> [f64; VALUES] {
+                floats::chosen(values, lanes)
+            }
+
+            #[inline(always)]
+            fn ordered_singles(
+                self,
+                values: &[f64; KEYS],
+                lanes: &Lanes,
+                shift: u32,
+                given: [(u8, i64); 2],
+            ) -> [i64; VALUES] {
                 // SAFETY: the token is proof of the instructions.
-                unsafe {
-                    let shift = _mm_cvtsi32_si128(shift as i32);
-                    let order = |values: __m256| {
-                        let words = _mm256_castps_si256(values);
-                        let sizes = _mm256_and_si256(words, _mm256_set1_epi32(i32::MAX));
-                        let are_finite = _mm256_cmpgt_epi32(_mm256_set1_epi32(0x7f80_0000), sizes);
-                        let sign = _mm256_srli_epi32::<1>(_mm256_srai_epi32::<31>(words));
-                        let ordered = _mm256_xor_si256(words, sign);
-                        _mm256_sra_epi32(_mm256_and_si256(ordered, are_finite), shift)
-                    };
-                    $widened(v, order, given)
-                }
+                unsafe { floats::ordered_singles(values, lanes, shift, given) }
+            }
+
+            #[inline(always)]
+            fn nearest(self, values: &[f64; KEYS], lanes: &Lanes, given: [(u8, i64); 2]) -> [i64; VALUES] {
+                // SAFETY: the token is proof of the instructions.
+                unsafe { floats::nearest(values, lanes, given) }
             }
 
             #[inline(always)]
@@ -155,60 +162,8 @@ macro_rules! keys {
         }
     };
 }
-keys!(Avx2, widened_by_avx2);
-keys!(Avx512, widened_by_avx512);
-
-/// Converts values to float32, applies `order`, and extends the results.
-///
-/// # Safety
-/// The processor must have AVX2.
-#[inline(always)]
-unsafe fn widened_by_avx2(
-    v: &[f64; KEYS],
-    order: impl Fn(__m256) -> __m256i,
-    given: [(usize, i64); 2],
-) -> [i64; KEYS] {
-    let mut widened = [0; KEYS];
-    // SAFETY: by this function's contract; a half is as long as two registers.
-    unsafe {
-        let single = |k: usize| _mm256_cvtpd_ps(_mm256_set_pd(v[k + 3], v[k + 2], v[k + 1], v[k]));
-        for half in [0, KEYS / 2] {
-            let ordered = order(_mm256_set_m128(single(half + 4), single(half)));
-            let to = widened.as_mut_ptr().add(half).cast::<__m256i>();
-            _mm256_storeu_si256(to, _mm256_cvtepi32_epi64(_mm256_castsi256_si128(ordered)));
-            _mm256_storeu_si256(to.add(1), _mm256_cvtepi32_epi64(_mm256_extracti128_si256::<1>(ordered)));
-        }
-    }
-    given.into_iter().for_each(|(k, number)| widened[k] = number);
-    widened
-}
-
-/// As [`widened_by_avx2`].
-///
-/// # Safety
-/// The processor must have AVX-512 F.
-#[inline(always)]
-unsafe fn widened_by_avx512(
-    v: &[f64; KEYS],
-    order: impl Fn(__m256) -> __m256i,
-    given: [(usize, i64); 2],
-) -> [i64; KEYS] {
-    let mut widened = [0; KEYS];
-    // SAFETY: by this function's contract; a half is as long as a register.
-    unsafe {
-        for half in [0, KEYS / 2] {
-            let [a, b, c, d, e, f, g, h]: [f64; KEYS / 2] = std::array::from_fn(|k| v[half + k]);
-            let ordered = order(_mm512_cvtpd_ps(_mm512_setr_pd(a, b, c, d, e, f, g, h)));
-            let mut numbers = _mm512_cvtepi32_epi64(ordered);
-            // In the register: after narrow stores, loads of whole registers would stall.
-            for (k, number) in given {
-                numbers = _mm512_mask_set1_epi64(numbers, ((1 << k) >> half) as u8, number);
-            }
-            _mm512_storeu_si512(widened.as_mut_ptr().add(half).cast(), numbers);
-        }
-    }
-    widened
-}
+keys!(Avx2);
+keys!(Avx512);
 
 /// An operation on every register of a row.
 macro_rules! each {
