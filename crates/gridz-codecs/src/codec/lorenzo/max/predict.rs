@@ -424,7 +424,7 @@ struct Near {
     up_north: [f64; 2],
 }
 
-/// The predicted values of an element, as the values of which they consist.
+/// The neighbors, from which the predicted values of an element are computed.
 pub struct Candidates {
     near: Near,
     west: f64,
