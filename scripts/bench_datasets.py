@@ -3,8 +3,8 @@
 
     bench_datasets.py LIBRARY HEADER [MIB [FOLDER [OLD_LIBRARY]]]
 
-LIBRARY is libgridz.so with kernels, HEADER is gridz_hdf5.h; the module is run on a machine with a GPU,
-NumPy, h5py and CuPy. A float32 field like turbulence of MIB (2048) MiB is written to a new file in
+LIBRARY is libgridz.so with kernels, HEADER is gridz_hdf5.h. The machine needs a GPU, NumPy, h5py and
+CuPy. A float32 field like turbulence of MIB (2048) MiB is written to a new file in
 FOLDER (/dev/shm) in chunks of 4 MiB and read from the same file, opened for reading only. `chunks` is
 `H5Dwrite_chunk` of the same frames, from one thread. Speeds are GB (10^9 bytes) of raw data a second,
 medians of ROUNDS; the variants alternate. Each back end is a process of its own, since a process reads
