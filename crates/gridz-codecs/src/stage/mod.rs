@@ -17,6 +17,7 @@ pub mod missing;
 pub mod pack;
 pub mod predict;
 pub mod quantize;
+pub mod radix;
 pub mod range;
 pub mod rows;
 pub mod samples;

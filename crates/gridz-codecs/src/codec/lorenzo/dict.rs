@@ -6,6 +6,7 @@
 use crate::error::{Error, Result, try_vec};
 use crate::stage::bits::{Writer, peek, string_bytes};
 use crate::stage::pack;
+use crate::stage::radix::{self, DIGIT_BITS};
 use crate::stage::rows::{LANES, Prefetcher, Simd};
 use crate::stage::word::Word;
 
@@ -44,36 +45,15 @@ fn index_bits(n_entries: usize) -> u32 {
     usize::BITS - (n_entries - 1).leading_zeros()
 }
 
-/// Sorts values as signed numbers with a radix sort. The branches of a comparison sort would be
-/// unpredictable.
+/// Sorts values as signed numbers.
 fn sorted<W: Word>(values: &mut [W]) -> &[W] {
-    const DIGIT_BITS: u32 = 8;
     let sign = W::from_u64(1) << (W::BITS - 1);
     let differing = values.iter().fold(W::ZERO, |all, &value| all | value ^ values[0]);
+    let differs = |&shift: &u32| (differing >> shift).to_u64() % (1 << DIGIT_BITS) != 0;
     let mut spare = vec![W::ZERO; values.len()];
-    let (mut from, mut to) = (&mut *values, &mut spare[..]);
-    let mut is_in_spare = false;
-    for shift in (0..W::BITS).step_by(DIGIT_BITS as usize) {
-        let digit = |value: W| ((value ^ sign) >> shift).to_u64() as usize % (1 << DIGIT_BITS);
-        if (differing >> shift).to_u64() % (1 << DIGIT_BITS) == 0 {
-            continue;
-        }
-        let mut places = [0u32; 1 << DIGIT_BITS];
-        from.iter().for_each(|&value| places[digit(value)] += 1);
-        let mut place = 0;
-        for n in &mut places {
-            (*n, place) = (place, place + *n);
-        }
-        for &value in &*from {
-            let place = &mut places[digit(value)];
-            to[*place as usize] = value;
-            *place += 1;
-        }
-        (from, to) = (to, from);
-        is_in_spare = !is_in_spare;
-    }
-    if is_in_spare {
-        to.copy_from_slice(from);
+    let shifts = (0..W::BITS).step_by(DIGIT_BITS as usize).filter(differs);
+    if radix::sort(values, &mut spare, shifts, |value, shift| ((value ^ sign) >> shift).to_u64() as usize) {
+        values.copy_from_slice(&spare);
     }
     values
 }

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::stage::radix::{self, DIGIT_BITS};
+
 /// Largest `max_bits` allowed.
 pub const MAX_BITS: u32 = 16;
 /// Maximum number of symbols of a code.
@@ -34,20 +36,20 @@ pub fn set_lengths<const MOST: usize>(counts: &[u32], max_bits: u32, lengths: &m
 fn set<const MOST: usize>(counts: &[u32], max_bits: u32, lengths: &mut [u8]) {
     // Counts, with their symbols in the lower half.
     let mut memory = [[0; MOST]; 3];
-    let [leaves, sorted, spare] = &mut memory;
+    let [leaves, first, second] = &mut memory;
     let mut n = 0;
     for (symbol, &count) in counts.iter().enumerate().filter(|&(_, &count)| count > 0) {
         leaves[n] = u64::from(count) << 32 | symbol as u64;
         n += 1;
     }
-    let (leaves, sorted, spare) = (&mut leaves[..n], &mut sorted[..n], &mut spare[..n]);
+    let (leaves, mut buffers) = (&mut leaves[..n], [&mut first[..n], &mut second[..n]]);
     let symbol = |leaf: u64| leaf as u32 as usize;
     match *leaves {
         [] => return,
         [leaf] => return lengths[symbol(leaf)] = 1,
         _ => {}
     }
-    sort(leaves, sorted, spare);
+    let mut sorted = sort(leaves, &mut buffers);
     let mut weights = [0; MOST];
     let weights = &mut weights[..n];
     let mut tree = Tree::<MOST>::default();
@@ -56,7 +58,7 @@ fn set<const MOST: usize>(counts: &[u32], max_bits: u32, lengths: &mut [u8]) {
     let mut n_halvings = 0;
     let halved = |leaf: u64, n_halvings: u32| (((leaf >> 32) - 1) >> n_halvings) + 1;
     loop {
-        weights.iter_mut().zip(&*sorted).for_each(|(weight, &leaf)| *weight = halved(leaf, n_halvings) as u32);
+        weights.iter_mut().zip(sorted).for_each(|(weight, &leaf)| *weight = halved(leaf, n_halvings) as u32);
         tree.merge(weights);
         if tree.levels().count() <= max_bits as usize {
             break;
@@ -65,37 +67,22 @@ fn set<const MOST: usize>(counts: &[u32], max_bits: u32, lengths: &mut [u8]) {
     }
     if n_halvings > 0 {
         leaves.iter_mut().for_each(|leaf| *leaf = halved(*leaf, n_halvings) << 32 | symbol(*leaf) as u64);
-        sort(leaves, sorted, spare);
+        sorted = sort(leaves, &mut buffers);
     }
     for (of_level, length) in tree.levels().zip(1..) {
         sorted[of_level].iter().for_each(|&leaf| lengths[symbol(leaf)] = length);
     }
 }
 
-/// Sorts leaves by count; the sort is stable. It is a radix sort: branches on comparisons would be
-/// unpredictable.
-fn sort(leaves: &[u64], sorted: &mut [u64], spare: &mut [u64]) {
-    const DIGIT_BITS: u32 = 8;
+/// Sorts leaves by count; the sort is stable. The result is in one of the two buffers.
+fn sort<'a>(leaves: &[u64], buffers: &'a mut [&mut [u64]; 2]) -> &'a [u64] {
     let all = leaves.iter().fold(0, |all, leaf| all | leaf);
     let n_digits = (all >> 32).checked_ilog2().map_or(0, |bits| bits / DIGIT_BITS + 1);
-    // The last pass writes to `sorted`.
-    let (mut from, mut to) = if n_digits % 2 == 0 { (sorted, spare) } else { (spare, sorted) };
-    from.copy_from_slice(leaves);
-    for shift in (0..n_digits).map(|digit| 32 + digit * DIGIT_BITS) {
-        let digit = |leaf: u64| (leaf >> shift) as usize % (1 << DIGIT_BITS);
-        let mut places = [0_u32; 1 << DIGIT_BITS];
-        from.iter().for_each(|&leaf| places[digit(leaf)] += 1);
-        let mut place = 0;
-        for n in &mut places {
-            (*n, place) = (place, place + *n);
-        }
-        for &leaf in &*from {
-            let place = &mut places[digit(leaf)];
-            to[*place as usize] = leaf;
-            *place += 1;
-        }
-        (from, to) = (to, from);
-    }
+    let shifts = (0..n_digits).map(|digit| 32 + digit * DIGIT_BITS);
+    let [values, spare] = buffers;
+    values.copy_from_slice(leaves);
+    let is_in_spare = radix::sort(values, spare, shifts, |leaf, shift| (leaf >> shift) as usize);
+    if is_in_spare { spare } else { values }
 }
 
 /// A tree that merges leaves until one node is left. Nodes are created in order of weight. So nodes
