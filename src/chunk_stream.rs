@@ -381,7 +381,7 @@ impl<'a> ChunkStream<'a> {
                     at += n_bytes.next_multiple_of(FRAME_ALIGNMENT) as usize;
                     *n_stored = i + 1;
                 }
-                // If all chunks are compressed, nobody needs it.
+                // After the last batch, the worker does not receive it.
                 let _ = recycle.send(packed);
                 Ok(())
             })

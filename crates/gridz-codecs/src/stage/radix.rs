@@ -5,7 +5,7 @@ pub const DIGIT_BITS: u32 = 8;
 const DIGITS: usize = 1 << DIGIT_BITS;
 
 /// Sorts values by their digits at these shifts, the lowest first. The sort is stable. `digit` returns
-/// a digit's value, of which only the lowest bits are used. `spare` has the length of `values`.
+/// a digit's value; only its lowest bits are used. `spare` has the length of `values`.
 /// Returns true if the result is in `spare`: after an odd number of passes.
 #[inline(always)]
 pub fn sort<T: Copy>(
